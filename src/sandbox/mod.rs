@@ -1,0 +1,172 @@
+//! Sandboxes: what is allowed (`spec`), and the trait behind which every backend carries it out.
+//!
+//! Invariant: nothing outside this room names Linux namespaces or a container engine, and nothing in here knows
+//! scripts, packages or the MCP protocol.
+
+pub mod facts;
+pub mod spec;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::io::AsyncRead;
+
+pub use facts::{Backend, Facts, LayerState, LayerStatus, Tier};
+pub use spec::SandboxSpec;
+
+/// A future that can cross threads, for object-safe traits.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A stream of what a sandboxed program prints.
+pub type OutputStream = Box<dyn AsyncRead + Send + Unpin>;
+
+/// One way of building sandboxes.
+pub trait Sandbox: Send + Sync {
+    /// What this backend can do here, and why not. Found out once, at start.
+    fn facts(&self) -> &Facts;
+
+    /// The whole plan for a specification, in words, without carrying anything out.
+    fn explain(&self, spec: &SandboxSpec) -> Result<String, StartError>;
+
+    /// Builds the sandbox and starts the program in it. Every layer of the tier stands when this returns.
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>>;
+}
+
+/// A program that runs in a sandbox. Dropping it kills everything inside.
+pub struct Running {
+    /// What the program prints to standard output.
+    pub stdout: OutputStream,
+    /// What the program prints to standard error.
+    pub stderr: OutputStream,
+    /// The private channel, where the specification asked for one.
+    #[cfg(unix)]
+    pub channel: Option<tokio::net::UnixStream>,
+    /// The sandbox's work directory, where the backend can hand it over; valid after the end of the program too.
+    #[cfg(unix)]
+    pub work_dir: Option<std::os::fd::OwnedFd>,
+    /// Layers that were really enforced.
+    pub layers: Vec<LayerStatus>,
+    /// Waits and kills.
+    pub control: Box<dyn Control>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("layers", &self.layers).finish_non_exhaustive()
+    }
+}
+
+/// The handle by which a backend waits for, and kills, one sandbox. Dropping it kills.
+pub trait Control: Send {
+    /// Waits for the main program's end. Every process of the sandbox is gone when this returns.
+    fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>>;
+
+    /// Kills every process of the sandbox; [`Control::wait`] then returns soon. Harmless when it has ended.
+    fn kill(&mut self);
+}
+
+/// How a program in a sandbox ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// Exit code or signal of the main program.
+    pub status: ExitStatus,
+    /// The limit that ended it, where one did.
+    pub limit: Option<LimitHit>,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// Exit code or signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExitStatus {
+    /// Ended by itself with this code.
+    Exited(i32),
+    /// Ended by this signal.
+    Signaled(i32),
+}
+
+impl ExitStatus {
+    /// One number, as a shell shows it: the exit code, or 128 and the signal.
+    pub fn code(self) -> i32 {
+        match self {
+            Self::Exited(code) => code,
+            Self::Signaled(signal) => 128 + signal,
+        }
+    }
+
+    /// The signal, where one ended the program.
+    pub fn signal(self) -> Option<i32> {
+        match self {
+            Self::Exited(_) => None,
+            Self::Signaled(signal) => Some(signal),
+        }
+    }
+}
+
+/// A limit that a run reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LimitHit {
+    /// Memory of all processes together, in bytes.
+    Memory(u64),
+    /// Number of processes.
+    Processes(u64),
+    /// Writable folders, in bytes.
+    Disk(u64),
+}
+
+/// What a program used, as far as the backend can tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Processor time of the main program and the children that it waited for.
+    pub cpu: Duration,
+    /// Largest resident size of one process, in bytes.
+    pub peak_memory: u64,
+}
+
+/// Why a sandbox was not started. Nothing of it is left behind.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// This backend cannot be used on this machine.
+    #[error("{reason}. {remedy}")]
+    Unavailable {
+        /// What is missing.
+        reason: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A stage of building the sandbox failed.
+    #[error("the sandbox could not be built: {stage}: {detail}")]
+    Stage {
+        /// The stage: namespaces, mounts, limits ...
+        stage: String,
+        /// What failed in it.
+        detail: String,
+    },
+    /// The specification cannot be carried out by this backend.
+    #[error("this backend cannot carry out the specification: {0}")]
+    Unsupported(String),
+    /// The operating system refused something outside the sandbox.
+    #[error("{context}: {source}")]
+    Io {
+        /// What was being done.
+        context: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// Why the end of a program cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// The sandbox was killed on request before the program ended.
+    #[error("the sandbox was killed")]
+    Killed,
+    /// The sandbox's supervisor went away without a word.
+    #[error("the sandbox ended without telling how: {0}")]
+    Lost(String),
+}

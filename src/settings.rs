@@ -1,0 +1,37 @@
+//! Validated values of flags and environment variables. Pure: it reads nothing itself.
+
+use std::path::PathBuf;
+
+use crate::environment::PythonVersion;
+use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+
+/// How this process was asked to behave. No value in here contradicts another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The Python that was asked for; `None` is the default one, or the newest where that cannot be had.
+    pub python: Option<PythonVersion>,
+    /// The backend.
+    pub backend: Backend,
+    /// The lowest tier that is accepted at start.
+    pub require: Option<Tier>,
+    /// Reach of the network for scripts.
+    pub network: Network,
+    /// Limits of one run.
+    pub limits: Limits,
+    /// Seconds for a call that names no timeout; at most `max_timeout`.
+    pub default_timeout: u64,
+    /// Seconds at most for one call.
+    pub max_timeout: u64,
+    /// Bytes kept of each stream; at least 1,024.
+    pub max_output_bytes: usize,
+    /// Runs at the same time.
+    pub max_concurrent: usize,
+    /// Whether packages are fetched in advance.
+    pub warm_cache: bool,
+    /// uv as the user named it: a path, or a name to look for on PATH. `None` looks everywhere.
+    pub uv: Option<PathBuf>,
+    /// Names of environment variables that are handed to scripts.
+    pub pass_env: Vec<String>,
+    /// Folder of cached packages and environments; `None` is the user's data folder.
+    pub data_dir: Option<PathBuf>,
+}
