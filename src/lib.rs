@@ -4,4 +4,5 @@
 pub mod environment;
 pub mod execution;
 pub mod sandbox;
+pub mod seccomp;
 pub mod settings;
