@@ -14,6 +14,7 @@ fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=seccomp");
     println!("cargo::rerun-if-changed=src/seccomp/compiler");
     println!("cargo::rerun-if-changed=build.rs");
+    native_backend();
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("seccomp");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("seccomp.rs");
     let mut code = String::new();
@@ -26,6 +27,15 @@ fn main() -> ExitCode {
     texts(&root, &mut code).expect("the policy folder can be read");
     fs::write(out, code).expect("cargo's output folder can be written");
     ExitCode::SUCCESS
+}
+
+/// Tells the code by `cfg(native)` whether the Linux backend is built: on Linux, unless the feature is off.
+fn native_backend() {
+    println!("cargo::rustc-check-cfg=cfg(native)");
+    let linux = env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux");
+    if linux && env::var_os("CARGO_FEATURE_NATIVE").is_some() {
+        println!("cargo::rustc-cfg=native");
+    }
 }
 
 fn programs(root: &Path, code: &mut String) -> Result<(), PolicyError> {

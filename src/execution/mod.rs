@@ -1,8 +1,10 @@
 //! One run from request to report. Knows scripts, environments and sandboxes; never the MCP protocol, and never
 //! which backend it has.
 
+mod capture;
 pub mod report;
 pub mod request;
+pub mod run;
 
 pub use report::{Captured, ExecutionError, ExecutionReport, FailureKind};
 pub use request::{ExecutionRequest, Progress, ProgressSink};

@@ -4,6 +4,10 @@
 //! scripts, packages or the MCP protocol.
 
 pub mod facts;
+#[cfg(native)]
+pub mod linux;
+#[cfg(native)]
+pub mod none;
 pub mod spec;
 
 use std::fmt;

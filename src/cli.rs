@@ -1,0 +1,212 @@
+//! What a person types: flags and subcommands, turned into validated settings. It starts nothing.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::environment::PythonVersion;
+use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::settings::Settings;
+
+/// Runs Python that an AI agent wrote, in a sandbox that is built for that one run and thrown away.
+///
+/// Without a subcommand it is an MCP server on standard input and output: let your agent start it. To try it
+/// yourself, use `run`: echo "print('hello')" | mcp-python-exec-sandbox run -
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = false, max_term_width = 100)]
+pub struct Cli {
+    /// Flags of the server and of every subcommand that runs something.
+    #[command(flatten)]
+    pub options: Options,
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do instead of serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one script in the sandbox; its output and exit code are passed through
+    Run(RunArgs),
+    /// Check a script's metadata and syntax without running it
+    Validate(ValidateArgs),
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The script, or - for standard input
+    pub file: PathBuf,
+    /// A package that the script needs beside those it names itself (PEP 508); may be repeated
+    #[arg(long = "with", value_name = "DEP")]
+    pub with: Vec<String>,
+    /// Seconds until the run is ended
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: Option<u64>,
+    /// Print the plan of the sandbox instead of running the script
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// Arguments of `validate`.
+#[derive(Debug, Args)]
+pub struct ValidateArgs {
+    /// The script, or - for standard input
+    pub file: PathBuf,
+    /// A package beside those that the script names itself; may be repeated
+    #[arg(long = "with", value_name = "DEP")]
+    pub with: Vec<String>,
+}
+
+/// Flags of the server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options for every run")]
+pub struct Options {
+    /// Python to run, such as 3.13; without it 3.13, or the newest that can be had
+    #[arg(long, global = true, value_name = "VERSION")]
+    pub python_version: Option<PythonVersion>,
+    /// How scripts are isolated
+    #[arg(long, global = true, value_enum, default_value_t = default_backend())]
+    pub sandbox_backend: Backend,
+    /// Refuse to start where the sandbox promises less than this
+    #[arg(long, global = true, value_enum, value_name = "TIER")]
+    pub require_sandbox: Option<RequiredTier>,
+    /// What of the network scripts can reach: the host's, or nothing
+    #[arg(long, global = true, value_enum, default_value_t = Network::Host)]
+    pub network: Network,
+    /// Seconds at most for one call
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub max_timeout: u64,
+    /// Seconds for a call that names no timeout
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    pub default_timeout: u64,
+    /// Bytes kept of standard output, and of standard error; at least 1024
+    #[arg(long, global = true, value_name = "BYTES", default_value_t = 102_400, value_parser = clap::value_parser!(u64).range(1024..=64 << 20))]
+    pub max_output_bytes: u64,
+    /// Runs at the same time; without it, twice the number of processors
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub max_concurrent: Option<u16>,
+    /// Do not fetch common packages in advance
+    #[arg(long, global = true)]
+    pub no_warm_cache: bool,
+    /// uv to use: a path, or a name to look for on PATH
+    #[arg(long, global = true, value_name = "PATH")]
+    pub uv_path: Option<PathBuf>,
+    /// Environment variable that scripts may see; may be repeated
+    #[arg(long, global = true, value_name = "NAME")]
+    pub pass_env: Vec<String>,
+    /// Folder for packages and environments; without it, one in your cache folder
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Tiers that can be required.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RequiredTier {
+    /// Namespaces, a root of its own, Landlock and seccomp
+    Full,
+    /// At least Landlock and seccomp
+    Confined,
+    /// At least a container
+    Docker,
+}
+
+impl From<RequiredTier> for Tier {
+    fn from(required: RequiredTier) -> Self {
+        match required {
+            RequiredTier::Full => Self::Full,
+            RequiredTier::Confined => Self::Confined,
+            RequiredTier::Docker => Self::Docker,
+        }
+    }
+}
+
+/// Native on Linux, containers elsewhere.
+fn default_backend() -> Backend {
+    if cfg!(target_os = "linux") { Backend::Native } else { Backend::Docker }
+}
+
+impl Options {
+    /// Checks what flags say about each other.
+    pub fn settings(self) -> Result<Settings, clap::Error> {
+        let conflict = |message: String| {
+            use clap::CommandFactory;
+            Cli::command().error(clap::error::ErrorKind::ValueValidation, message)
+        };
+        if self.default_timeout > self.max_timeout {
+            return Err(conflict(format!(
+                "--default-timeout {} is more than --max-timeout {}; lower the one or raise the other",
+                self.default_timeout, self.max_timeout
+            )));
+        }
+        if let Some(name) = self.pass_env.iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            return Err(conflict(format!("--pass-env takes the name of a variable, not {name:?}")));
+        }
+        let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");
+        Ok(Settings {
+            python: self.python_version,
+            backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
+            require: self.require_sandbox.map(Tier::from),
+            network: self.network,
+            limits: Limits::default(),
+            default_timeout: self.default_timeout,
+            max_timeout: self.max_timeout,
+            max_output_bytes: usize::try_from(self.max_output_bytes).unwrap_or(usize::MAX),
+            max_concurrent: self.max_concurrent.map_or_else(default_concurrency, usize::from),
+            warm_cache: !self.no_warm_cache,
+            uv: self.uv_path,
+            pass_env: self.pass_env,
+            data_dir: self.data_dir,
+        })
+    }
+}
+
+/// Twice the processors: runs wait for the network and the disk as well.
+fn default_concurrency() -> usize {
+    std::thread::available_parallelism().map_or(4, |processors| processors.get() * 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(args: &[&str]) -> Result<Settings, clap::Error> {
+        Cli::try_parse_from([&["mcp-python-exec-sandbox"], args].concat())?.options.settings()
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_python_program() {
+        let settings = settings(&[]).expect("no flag is needed");
+        assert_eq!(
+            (settings.max_timeout, settings.default_timeout, settings.max_output_bytes),
+            (300, 30, 102_400)
+        );
+        assert!(settings.warm_cache);
+        assert_eq!((settings.python, settings.require), (None, None));
+    }
+
+    #[test]
+    fn values_that_contradict_are_refused_with_exit_code_two() {
+        let wrong: [&[&str]; 8] = [
+            &["--default-timeout", "400"],
+            &["--max-timeout", "10"],
+            &["--max-output-bytes", "1023"],
+            &["--max-timeout", "0"],
+            &["--python-version", "2.7"],
+            &["--sandbox-backend", "jail"],
+            &["--pass-env", "A=B"],
+            &["--no-such-flag"],
+        ];
+        for args in wrong {
+            let error = settings(args).expect_err("it was taken");
+            assert_eq!(error.exit_code(), 2, "{args:?}");
+        }
+        assert!(settings(&["--max-timeout", "10", "--default-timeout", "10"]).is_ok());
+    }
+}

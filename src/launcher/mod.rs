@@ -1,0 +1,79 @@
+//! The child side: carries a launch plan out, layer by layer, and executes the program.
+//!
+//! It is a process of its own, the same binary re-executed, with one thread, so that it may fork and allocate
+//! freely. Three processes at most: the guard (the server's child, outside), the init (process 1 of the run's
+//! process namespace) and the worker, which becomes the program.
+//!
+//! Invariants: it decides nothing, it knows only the plan; a layer that cannot be set up ends the run; what was
+//! enforced is reported, not assumed. It never knows scripts, packages, MCP, tokio or tracing.
+
+mod caps;
+mod exec;
+mod guard;
+mod init;
+mod landlock;
+mod limits;
+mod monitor;
+mod mounts;
+mod namespaces;
+mod receive;
+mod seccomp;
+mod selftest;
+mod stage;
+pub mod status;
+pub mod sys;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::sandbox::linux::plan::{LaunchPlan, Supervision};
+use receive::Reporter;
+use stage::{Clock, Failed};
+
+/// The hidden argument that makes this program a launcher.
+pub const ENTRY: &str = "__launch";
+
+/// Length in bytes of the longest Unix path; also a bound for small reads.
+const COPY_BUFFER: usize = 64 << 10;
+
+/// Everything that the processes of one launch share.
+struct Launch {
+    plan: LaunchPlan,
+    reporter: Reporter,
+    /// The far end of the program's private channel.
+    channel: Option<OwnedFd>,
+    clock: Clock,
+}
+
+/// Reads a plan from the socket on descriptor 0, carries it out and never returns.
+pub fn main() -> ! {
+    let clock = Clock::start();
+    // SAFETY: the server starts this process with the socket on descriptor 0; nothing else owns it.
+    let socket = unsafe { sys::adopt(0) };
+    let Ok(mut reporter) = Reporter::take(socket) else { sys::exit_now(EXIT_UNUSABLE) };
+    let (plan, channel) = match reporter.receive_plan() {
+        Ok(received) => received,
+        Err(error) => reporter.fail(&Failed::io("plan", "reading the plan", &error)),
+    };
+    let mut launch = Launch { plan, reporter, channel, clock };
+    launch.clock.mark("plan");
+    let failed = match launch.plan.supervision {
+        Supervision::ProcessNamespace => guard::run(&mut launch),
+        Supervision::Subreaper => monitor::run(&mut launch),
+    };
+    launch.reporter.fail(&failed)
+}
+
+/// Exit code of a launcher that was not started by the server.
+const EXIT_UNUSABLE: i32 = 125;
+
+/// Opens `/dev/null` as descriptors that the launcher itself no longer needs.
+fn silence(descriptors: &[i32]) -> Result<(), Failed> {
+    use rustix::fs::{Mode, OFlags};
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| Failed::errno("descriptors", "opening /dev/null", error))?;
+    for &number in descriptors {
+        sys::place(null.as_fd(), number)
+            .map_err(|error| Failed::io("descriptors", "closing a descriptor", &error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,343 @@
+//! The root: an empty file system in memory, filled by the plan's steps, read-only in the end but for the scratch
+//! folders.
+//!
+//! Sources are opened without following any symbolic link and are attached by descriptor, targets are made and
+//! opened below the new root only: no name is looked up twice, and none outside its tree.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
+
+use super::COPY_BUFFER;
+use super::receive::Reporter;
+use super::stage::Failed;
+use super::sys::{self, MountAttributes};
+use crate::sandbox::linux::plan::{Isolation, MaskedEntry, RootStep};
+use crate::sandbox::spec::{Access, WORK_DIR};
+
+mod old_kernel;
+
+const STAGE: &str = "mounts";
+
+const ATTR_RDONLY: u64 = 0x1;
+const ATTR_NOSUID: u64 = 0x2;
+const ATTR_NODEV: u64 = 0x4;
+
+/// Where the new root is attached until it becomes the root. Any folder that every system has will do.
+const BASES: [&str; 3] = ["/tmp", "/run", "/"];
+
+/// Entry of the root that covers files of `/proc`.
+const COVER_FILE: &str = ".cover-file";
+/// Entry of the root that covers folders of `/proc`.
+const COVER_DIRECTORY: &str = ".cover-directory";
+
+/// A root on its way: sources opened, steps carried out one by one.
+struct Builder<'a> {
+    root: OwnedFd,
+    owner: u32,
+    contents: std::slice::Iter<'a, u64>,
+    reporter: &'a Reporter,
+    sources: Vec<OwnedFd>,
+    writable_proc: Option<OwnedFd>,
+}
+
+/// What is left in hand when the root stands.
+pub struct Root {
+    /// The work directory, for the server.
+    pub work_dir: OwnedFd,
+    /// The process file system as a mount that nobody else can reach, for writing id maps.
+    pub proc: OwnedFd,
+}
+
+/// Puts the root together and enters it.
+pub fn build(isolation: &Isolation, contents: &[u64], reporter: &Reporter) -> Result<Root, Failed> {
+    // Permission bits are those of the plan.
+    rustix::process::umask(Mode::empty());
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(|error| Failed::errno(STAGE, "detaching from the host's mounts", error))?;
+    // Before the new root covers its base: a source may lie below that.
+    let sources = isolation.root.iter().filter_map(source_of).map(|source| source.open());
+    let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
+    sources.reverse();
+    let owner = isolation.identity.owner_while_mounting();
+    let root = new_root(isolation)?;
+    let mut builder =
+        Builder { root, owner, contents: contents.iter(), reporter, sources, writable_proc: None };
+    for step in &isolation.root {
+        builder.carry_out(step)?;
+    }
+    builder.enter(&isolation.root)
+}
+
+/// What a step takes from the host.
+struct Source {
+    path: PathBuf,
+    attributes: u64,
+}
+
+fn source_of(step: &RootStep) -> Option<Source> {
+    match step {
+        RootStep::Bind { source, access, .. } => {
+            let read_only = if *access == Access::ReadOnly { ATTR_RDONLY } else { 0 };
+            Some(Source { path: source.clone(), attributes: read_only | ATTR_NOSUID | ATTR_NODEV })
+        }
+        RootStep::Device { name } => {
+            Some(Source { path: Path::new("/dev").join(name), attributes: ATTR_NOSUID })
+        }
+        _ => None,
+    }
+}
+
+impl Source {
+    /// A detached copy of the mount tree at the path, with its attributes set.
+    fn open(&self) -> Result<OwnedFd, Failed> {
+        let name = || self.path.display().to_string();
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::NO_SYMLINKS;
+        let found = rustix::fs::openat2(CWD, &self.path, flags, Mode::empty(), resolve)
+            .map_err(|error| Failed::errno(STAGE, format!("opening {}", name()), error))?;
+        let tree = clone_tree(found.as_fd(), "", true)
+            .map_err(|error| Failed::errno(STAGE, format!("copying the mount of {}", name()), error))?;
+        let attributes = MountAttributes { set: self.attributes, ..MountAttributes::default() };
+        match sys::mount_setattr(tree.as_fd(), &attributes, true) {
+            // Set after it is attached, in the old way.
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(tree),
+            Err(error) => Err(Failed::io(STAGE, format!("setting the attributes of {}", name()), &error)),
+            Ok(()) => Ok(tree),
+        }
+    }
+}
+
+fn clone_tree(base: BorrowedFd<'_>, path: &str, recursive: bool) -> rustix::io::Result<OwnedFd> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    flags.set(OpenTreeFlags::AT_RECURSIVE, recursive);
+    flags.set(OpenTreeFlags::AT_EMPTY_PATH, path.is_empty());
+    rustix::mount::open_tree(base, path, flags)
+}
+
+/// Mounts the empty file system on one of the bases and opens it.
+fn new_root(isolation: &Isolation) -> Result<OwnedFd, Failed> {
+    let options =
+        format!("mode=0755,size={},nr_inodes={}", isolation.scratch_bytes, isolation.scratch_inodes);
+    let options = std::ffi::CString::new(options).unwrap_or_default();
+    let mut last = rustix::io::Errno::NOENT;
+    for base in BASES {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        match rustix::mount::mount("tmpfs", base, "tmpfs", flags, options.as_c_str()) {
+            Ok(()) => {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                let opened =
+                    if base == "/" { reopen_root() } else { rustix::fs::open(base, flags, Mode::empty()) };
+                return opened.map_err(|error| Failed::errno(STAGE, "opening the new root", error));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(Failed::errno(STAGE, "mounting the new root", last))
+}
+
+/// A mount on `/` is seen by looking up `/..`, not `/`.
+fn reopen_root() -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open("/..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A target below the new root, without its leading slash.
+fn below(target: &Path) -> Result<&Path, Failed> {
+    target
+        .strip_prefix("/")
+        .map_err(|_| Failed::plain(STAGE, format!("{} is no absolute path", target.display())))
+}
+
+impl Builder<'_> {
+    fn carry_out(&mut self, step: &RootStep) -> Result<(), Failed> {
+        match step {
+            RootStep::Directory { target } => self.directory(below(target)?, 0o755).map(drop),
+            RootStep::Scratch { target, mode } => self.scratch(below(target)?, *mode),
+            RootStep::Bind { target, directory, .. } => self.attach(below(target)?, *directory),
+            RootStep::Device { name } => self.attach(&Path::new("dev").join(name), false),
+            RootStep::Symlink { target, to } => self.symlink(below(target)?, to),
+            RootStep::Text { target, text } => self.file(below(target)?, text.as_bytes(), 0o444),
+            RootStep::Content { target } => self.content(below(target)?),
+            RootStep::Proc { masked } => self.proc(masked),
+            RootStep::Devpts => self.devpts(),
+        }
+    }
+
+    /// Makes a folder and the folders above it, each opened below the new root only.
+    fn directory(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
+        let mut above = PathBuf::new();
+        for part in target.components() {
+            above.push(part);
+            let mode = if above == target { mode } else { 0o755 };
+            match rustix::fs::mkdirat(&self.root, &above, Mode::from_raw_mode(mode)) {
+                // Below a read-only mount that is there already, the folder has to be there too.
+                Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::ROFS) => {}
+                Err(error) => return Err(failed("making", target)(error)),
+            }
+        }
+        self.open(target, OFlags::PATH | OFlags::DIRECTORY)
+    }
+
+    /// Gives a file or folder to the run's user, where that is not the one who mounts.
+    fn own(&self, target: &Path) -> Result<(), Failed> {
+        if rustix::process::geteuid().as_raw() == self.owner {
+            return Ok(());
+        }
+        let (user, group) = (Uid::from_raw(self.owner), Gid::from_raw(self.owner));
+        rustix::fs::chownat(&self.root, target, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(failed("setting the owner of", target))
+    }
+
+    fn open(&self, target: &Path, flags: OFlags) -> Result<OwnedFd, Failed> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        rustix::fs::openat2(&self.root, target, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+            .map_err(failed("opening", target))
+    }
+
+    /// A folder that stays writable when the root becomes read-only: a mount of its own.
+    fn scratch(&self, target: &Path, mode: u32) -> Result<(), Failed> {
+        let folder = self.directory(target, mode)?;
+        self.own(target)?;
+        let tree = clone_tree(folder.as_fd(), "", false).map_err(failed("copying", target))?;
+        attach(tree.as_fd(), folder.as_fd()).map_err(failed("attaching", target))
+    }
+
+    /// Attaches the next source.
+    fn attach(&mut self, target: &Path, directory: bool) -> Result<(), Failed> {
+        let Some(tree) = self.sources.pop() else {
+            return Err(Failed::plain(STAGE, format!("no source for /{}", target.display())));
+        };
+        let place = if directory {
+            self.directory(target, 0o755)?
+        } else {
+            self.file(target, b"", 0o444)?;
+            self.open(target, OFlags::PATH)?
+        };
+        attach(tree.as_fd(), place.as_fd()).map_err(failed("attaching", target))
+    }
+
+    fn parents(&self, target: &Path) -> Result<(), Failed> {
+        match target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => self.directory(parent, 0o755).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn symlink(&self, target: &Path, to: &Path) -> Result<(), Failed> {
+        self.parents(target)?;
+        rustix::fs::symlinkat(to, &self.root, target).map_err(failed("linking", target))
+    }
+
+    fn create(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
+        self.parents(target)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.root, target, flags, Mode::from_raw_mode(mode))
+            .map_err(failed("making", target))
+    }
+
+    fn file(&self, target: &Path, content: &[u8], mode: u32) -> Result<(), Failed> {
+        let file = self.create(target, mode)?;
+        write_all(file.as_fd(), content).map_err(failed("writing", target))
+    }
+
+    /// Copies the next content from the socket.
+    fn content(&mut self, target: &Path) -> Result<(), Failed> {
+        let file = self.create(target, 0o644)?;
+        self.own(target)?;
+        let mut left = self.contents.next().copied().unwrap_or_default();
+        let mut buffer = vec![0; COPY_BUFFER];
+        while left > 0 {
+            let size = usize::try_from(left).unwrap_or(COPY_BUFFER).min(COPY_BUFFER);
+            self.reporter
+                .read_exact(&mut buffer[..size])
+                .map_err(|error| Failed::io(STAGE, format!("reading /{}", target.display()), &error))?;
+            write_all(file.as_fd(), &buffer[..size]).map_err(failed("writing", target))?;
+            left -= size as u64;
+        }
+        Ok(())
+    }
+
+    /// A fresh process file system, read-only, with kernel-wide entries covered.
+    fn proc(&mut self, masked: &[MaskedEntry]) -> Result<(), Failed> {
+        let target = Path::new("proc");
+        let place = self.directory(target, 0o755)?;
+        rustix::process::fchdir(&place).map_err(failed("entering", target))?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        rustix::mount::mount("proc", ".", "proc", flags, None).map_err(failed("mounting", target))?;
+        let proc = self.open(target, OFlags::PATH | OFlags::DIRECTORY)?;
+        let writable = clone_tree(proc.as_fd(), "", false).map_err(failed("copying", target))?;
+        self.writable_proc = Some(writable);
+        rustix::process::fchdir(&proc).map_err(failed("entering", target))?;
+        rustix::mount::mount_remount(".", flags | MountFlags::RDONLY | MountFlags::BIND, c"")
+            .map_err(failed("making read-only", target))?;
+        self.file(Path::new(COVER_FILE), b"", 0)?;
+        self.directory(Path::new(COVER_DIRECTORY), 0)?;
+        for entry in masked {
+            let cover = if entry.directory { COVER_DIRECTORY } else { COVER_FILE };
+            let tree =
+                clone_tree(self.root.as_fd(), cover, false).map_err(failed("copying", Path::new(cover)))?;
+            let covered = target.join(&entry.name);
+            let place = match self.open(&covered, OFlags::PATH) {
+                Ok(place) => place,
+                Err(failed) if failed.0.errno == Some(libc::ENOENT) => continue,
+                Err(failed) => return Err(failed),
+            };
+            attach(tree.as_fd(), place.as_fd()).map_err(failed("covering", &covered))?;
+        }
+        Ok(())
+    }
+
+    fn devpts(&self) -> Result<(), Failed> {
+        let target = Path::new("dev/pts");
+        let place = self.directory(target, 0o755)?;
+        rustix::process::fchdir(&place).map_err(failed("entering", target))?;
+        let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+        rustix::mount::mount("devpts", ".", "devpts", flags, c"newinstance,ptmxmode=0666,mode=0620")
+            .map_err(failed("mounting", target))
+    }
+
+    /// Makes the root read-only, enters it and leaves the host's behind.
+    fn enter(self, steps: &[RootStep]) -> Result<Root, Failed> {
+        let said = |what: &'static str| move |error| Failed::errno(STAGE, what, error);
+        let work = self.open(below(Path::new(WORK_DIR))?, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let read_only = MountAttributes { set: ATTR_RDONLY, ..MountAttributes::default() };
+        let old_kernel = match sys::mount_setattr(self.root.as_fd(), &read_only, false) {
+            Ok(()) => false,
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => true,
+            Err(error) => return Err(Failed::io(STAGE, "making the root read-only", &error)),
+        };
+        rustix::process::fchdir(&self.root).map_err(said("entering the new root"))?;
+        rustix::process::pivot_root(".", ".").map_err(said("changing the root"))?;
+        rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(said("leaving the host's root"))?;
+        rustix::process::chdir("/").map_err(said("entering the root"))?;
+        if old_kernel {
+            old_kernel::set_attributes(steps)?;
+        }
+        let Some(proc) = self.writable_proc else { return Err(Failed::plain(STAGE, "no /proc is planned")) };
+        Ok(Root { work_dir: work, proc })
+    }
+}
+
+fn failed<'a>(what: &'a str, target: &'a Path) -> impl Fn(rustix::io::Errno) -> Failed + use<'a> {
+    move |error| Failed::errno(STAGE, format!("{what} /{}", target.display()), error)
+}
+
+fn attach(tree: BorrowedFd<'_>, place: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rustix::mount::move_mount(tree, "", place, "", flags)
+}
+
+fn write_all(file: BorrowedFd<'_>, mut content: &[u8]) -> rustix::io::Result<()> {
+    while !content.is_empty() {
+        match rustix::io::write(file, content) {
+            Ok(written) => content = &content[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

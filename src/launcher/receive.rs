@@ -1,0 +1,99 @@
+//! The socket to the server: the plan and file contents come in, messages and descriptors go out.
+
+use std::io::{self, IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+
+use super::stage::Failed;
+use super::status::{Message, PLAN_LIMIT, frame};
+use super::sys;
+use crate::sandbox::linux::plan::LaunchPlan;
+
+/// Lowest number for descriptors of our own, above all that a program is given.
+const FIRST_OWN_DESCRIPTOR: i32 = 10;
+
+/// This process's end of the socket.
+pub struct Reporter {
+    socket: OwnedFd,
+}
+
+impl Reporter {
+    /// Moves the socket away from descriptor 0, closed at exec, and puts `/dev/null` there.
+    pub fn take(socket: OwnedFd) -> io::Result<Self> {
+        let moved = rustix::io::fcntl_dupfd_cloexec(&socket, FIRST_OWN_DESCRIPTOR)?;
+        // Descriptor 0 stays owned by number: `place` closes the socket's first copy.
+        std::mem::forget(socket);
+        super::silence(&[0]).map_err(|failed| io::Error::other(failed.0.detail))?;
+        Ok(Self { socket: moved })
+    }
+
+    /// Reads the plan and, where the server sent one along, the far end of the program's channel.
+    pub fn receive_plan(&mut self) -> io::Result<(LaunchPlan, Option<OwnedFd>)> {
+        let mut length = [0_u8; 4];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::net::recvmsg(
+            &self.socket,
+            &mut [IoSliceMut::new(&mut length)],
+            &mut ancillary,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
+        let channel = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        self.read_exact(&mut length[received.bytes..])?;
+        let length = u32::from_le_bytes(length);
+        if length > PLAN_LIMIT {
+            return Err(io::Error::other(format!("the plan has {length} bytes, more than {PLAN_LIMIT}")));
+        }
+        let mut body = vec![0; length as usize];
+        self.read_exact(&mut body)?;
+        let plan = serde_json::from_slice(&body).map_err(io::Error::other)?;
+        Ok((plan, channel))
+    }
+
+    /// Reads exactly this much of what follows the plan.
+    pub fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
+        SocketReader(self.socket.as_fd()).read_exact(buffer)
+    }
+
+    pub fn send(&self, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let bytes = frame(message);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
+        if !descriptors.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
+        let flags = SendFlags::NOSIGNAL;
+        rustix::net::sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut ancillary, flags)?;
+        Ok(())
+    }
+
+    /// Tells why the run cannot go on, and ends this process.
+    pub fn fail(&self, failed: &Failed) -> ! {
+        // Where the server is gone there is nobody to tell.
+        let _ = self.send(&Message::Failed(failed.0.clone()), None);
+        sys::exit_now(1)
+    }
+}
+
+impl AsFd for Reporter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+struct SocketReader<'a>(BorrowedFd<'a>);
+
+impl Read for SocketReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(self.0, buffer)?)
+    }
+}

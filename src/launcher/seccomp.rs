@@ -1,0 +1,43 @@
+//! The system-call filter, the last layer: built into this program for each role, or a reviewed replacement.
+
+use super::stage::{Failed, Filtered, Restricted, Worker, absent, enforced_with};
+use super::sys::{self, Instruction};
+use crate::sandbox::linux::plan::{PolicyTier, SeccompPlan};
+use crate::sandbox::spec::Role;
+use crate::seccomp;
+
+const STAGE: &str = "seccomp";
+
+impl Worker<Restricted> {
+    /// Filters this process and all that it starts.
+    pub fn filter(self, plan: Option<&SeccompPlan>) -> Result<Worker<Filtered>, Failed> {
+        let Some(plan) = plan else { return Ok(self.advance("seccomp", absent(STAGE, "not asked for"))) };
+        let program = match plan {
+            SeccompPlan::Embedded(role, tier) => embedded(*role, *tier),
+            SeccompPlan::Custom(words) => words.iter().copied().map(unpack).collect(),
+        };
+        sys::install_filter(&program).map_err(|error| Failed::io(STAGE, "installing the filter", &error))?;
+        let detail = format!("{} instructions", program.len());
+        Ok(self.advance("seccomp", enforced_with(STAGE, detail)))
+    }
+}
+
+fn embedded(role: Role, tier: PolicyTier) -> Vec<Instruction> {
+    let role = match role {
+        Role::Prepare => seccomp::Role::Prepare,
+        Role::Build => seccomp::Role::Build,
+        Role::Run => seccomp::Role::Run,
+    };
+    let tier = match tier {
+        PolicyTier::Full => seccomp::Tier::Full,
+        PolicyTier::Confined => seccomp::Tier::Confined(seccomp::Sockets::All),
+    };
+    let program = seccomp::embedded(seccomp::Arch::native(), role, tier);
+    program.iter().map(|insn| Instruction { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }).collect()
+}
+
+/// One instruction from the form in which the plan carries it.
+fn unpack(word: u64) -> Instruction {
+    let [c0, c1, jt, jf, k0, k1, k2, k3] = word.to_le_bytes();
+    Instruction { code: u16::from_le_bytes([c0, c1]), jt, jf, k: u32::from_le_bytes([k0, k1, k2, k3]) }
+}

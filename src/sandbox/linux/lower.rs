@@ -1,0 +1,190 @@
+//! From a specification to a launch plan. Pure: the host comes in as data.
+
+use std::path::{Path, PathBuf};
+
+use super::host::{EtcEntry, HostLayout, SystemEntry};
+use super::plan::{
+    Exec, Identity, Isolation, LandlockPlan, LaunchPlan, PolicyTier, Program, ResourceLimits, RootStep,
+    SeccompPlan, Supervision,
+};
+use crate::sandbox::StartError;
+use crate::sandbox::spec::{Access, HOME_DIR, Limits, Mount, MountSource, Network, SandboxSpec, WORK_DIR};
+
+/// Host name inside every sandbox.
+const HOST_NAME: &str = "sandbox";
+
+/// Writable folders, with their permission bits. All of them share one file system and its size.
+const SCRATCH: [(&str, u32); 5] =
+    [(WORK_DIR, 0o755), (HOME_DIR, 0o755), ("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/dev/shm", 0o1777)];
+
+/// Files and folders that the writable file system may hold: each takes about a kilobyte of kernel memory.
+const SCRATCH_INODES: u64 = 256 << 10;
+
+/// Links below /dev that programs expect.
+const DEV_LINKS: [(&str, &str); 5] = [
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+    ("/dev/ptmx", "pts/ptmx"),
+];
+
+/// Processes of the sandbox itself that count against the limit: the guard and the init.
+const OWN_PROCESSES: u64 = 2;
+
+/// The plan of the full tier.
+pub fn full(spec: &SandboxSpec, host: &HostLayout, identity: Identity) -> Result<LaunchPlan, StartError> {
+    let mounts = visible_mounts(spec, host)?;
+    let mut root = system_steps(host);
+    root.extend(etc_steps(&host.etc));
+    root.extend(etc_steps(&HostLayout::identity_files(identity.inside(), HOST_NAME)));
+    root.extend(host.devices.iter().map(|name| RootStep::Device { name: name.clone() }));
+    root.extend(DEV_LINKS.map(|(target, to)| RootStep::Symlink { target: target.into(), to: to.into() }));
+    root.push(RootStep::Devpts);
+    root.push(RootStep::Proc { masked: host.proc_masked.clone() });
+    root.extend(SCRATCH.map(|(target, mode)| RootStep::Scratch { target: target.into(), mode }));
+    root.extend(mounts.iter().map(bind_step).collect::<Result<Vec<_>, _>>()?);
+    for file in &spec.files {
+        root.push(RootStep::Content { target: Path::new(WORK_DIR).join(inside(&file.path)?) });
+    }
+    let landlock = landlock(&root, host);
+    let isolation = Isolation {
+        identity,
+        private_network: spec.network == Network::None,
+        host_name: HOST_NAME.to_owned(),
+        scratch_bytes: spec.limits.disk,
+        scratch_inodes: SCRATCH_INODES,
+        root,
+    };
+    Ok(LaunchPlan {
+        isolation: Some(isolation),
+        supervision: Supervision::ProcessNamespace,
+        remove_after: None,
+        limits: resource_limits(&spec.limits, OWN_PROCESSES),
+        landlock: Some(landlock),
+        seccomp: Some(SeccompPlan::Embedded(spec.role, PolicyTier::Full)),
+        program: Program::Execute(exec(spec)),
+        contents: spec.files.iter().map(|file| file.content.len() as u64).collect(),
+    })
+}
+
+/// The plan without isolation: the host as it is, under supervision and with the limits that bind one process. The
+/// number of processes is not among them: the kernel would count all of the user's.
+pub fn unconfined(spec: &SandboxSpec, remove_after: Option<PathBuf>) -> LaunchPlan {
+    LaunchPlan {
+        isolation: None,
+        supervision: Supervision::Subreaper,
+        remove_after,
+        limits: ResourceLimits { processes: None, ..resource_limits(&spec.limits, 0) },
+        landlock: None,
+        seccomp: None,
+        program: Program::Execute(exec(spec)),
+        contents: Vec::new(),
+    }
+}
+
+/// Kernel limits of each process.
+fn resource_limits(limits: &Limits, own_processes: u64) -> ResourceLimits {
+    ResourceLimits {
+        data: Some(limits.memory),
+        processes: Some(limits.processes + own_processes),
+        open_files: Some(limits.open_files),
+        file_size: Some(limits.disk),
+    }
+}
+
+/// The program of a plan.
+fn exec(spec: &SandboxSpec) -> Exec {
+    let command = spec.command.clone();
+    Exec {
+        program: command.program,
+        args: command.args,
+        env: command.env,
+        cwd: command.cwd,
+        channel: spec.channel,
+    }
+}
+
+fn inside(path: &Path) -> Result<&Path, StartError> {
+    let plain = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    if plain && !path.as_os_str().is_empty() {
+        return Ok(path);
+    }
+    Err(StartError::Unsupported(format!("{} is no plain path below the work directory", path.display())))
+}
+
+fn system_steps(host: &HostLayout) -> Vec<RootStep> {
+    let step = |entry: &SystemEntry| match entry.clone() {
+        SystemEntry::Folder(path) => {
+            RootStep::Bind { source: path.clone(), target: path, access: Access::ReadOnly, directory: true }
+        }
+        SystemEntry::Link { path, to } => RootStep::Symlink { target: path, to },
+    };
+    host.system.iter().map(step).collect()
+}
+
+fn etc_steps(entries: &[EtcEntry]) -> Vec<RootStep> {
+    let step = |entry: &EtcEntry| match entry.clone() {
+        EtcEntry::Text { path, text } => RootStep::Text { target: path, text },
+        EtcEntry::Bind { source, path, directory } => {
+            RootStep::Bind { source, target: path, access: Access::ReadOnly, directory }
+        }
+        EtcEntry::Link { path, to } => RootStep::Symlink { target: path, to },
+    };
+    entries.iter().map(step).collect()
+}
+
+/// The specification's mounts without those that a system folder shows already, outer ones first.
+fn visible_mounts(spec: &SandboxSpec, host: &HostLayout) -> Result<Vec<Mount>, StartError> {
+    let shown = |mount: &Mount| {
+        let same =
+            mount.source == MountSource::Host(mount.target.clone()) && mount.access == Access::ReadOnly;
+        let in_system = |entry: &SystemEntry| matches!(entry, SystemEntry::Folder(folder) if mount.target.starts_with(folder));
+        same && host.system.iter().any(in_system)
+    };
+    let mut mounts: Vec<Mount> = spec.mounts.iter().filter(|mount| !shown(mount)).cloned().collect();
+    mounts.sort_by(|a, b| a.target.cmp(&b.target));
+    mounts.dedup();
+    for mount in &mounts {
+        if !mount.target.is_absolute() || mount.target == Path::new("/") {
+            return Err(StartError::Unsupported(format!(
+                "{} cannot be a mount's place",
+                mount.target.display()
+            )));
+        }
+    }
+    Ok(mounts)
+}
+
+fn bind_step(mount: &Mount) -> Result<RootStep, StartError> {
+    let MountSource::Host(source) = &mount.source else {
+        return Err(StartError::Unsupported("a volume belongs to a container engine".to_owned()));
+    };
+    // Known already where it is a file; a folder is the usual case, and one that is gone is told by the launcher.
+    let directory = !source.is_file();
+    Ok(RootStep::Bind {
+        source: source.clone(),
+        target: mount.target.clone(),
+        access: mount.access,
+        directory,
+    })
+}
+
+/// The same access as the mounts give, written down a second time as rules by path.
+fn landlock(root: &[RootStep], host: &HostLayout) -> LandlockPlan {
+    let mut read_execute: Vec<PathBuf> = vec!["/etc".into(), "/proc".into()];
+    let mut read_write: Vec<PathBuf> = vec!["/dev/pts".into()];
+    read_write.extend(host.devices.iter().map(|name| Path::new("/dev").join(name)));
+    for step in root {
+        match step {
+            RootStep::Scratch { target, .. } | RootStep::Bind { target, access: Access::ReadWrite, .. } => {
+                read_write.push(target.clone());
+            }
+            RootStep::Bind { target, access: Access::ReadOnly, .. } if !target.starts_with("/etc") => {
+                read_execute.push(target.clone());
+            }
+            _ => {}
+        }
+    }
+    LandlockPlan { list: vec!["/".into()], read_execute, read_write, scoped: true, minimum_abi: 0 }
+}

@@ -1,0 +1,236 @@
+//! The launch plan: what the launcher does, in full, as ordered data.
+//!
+//! Pure. It is what `run --explain` prints, what snapshots compare and what crosses the socket to the launcher,
+//! so nothing is decided after it. Lowering (specification to plan) lives in `lower`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sandbox::spec::{Access, Role};
+
+/// Everything the launcher does before it executes the program, in the order of the fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchPlan {
+    /// Namespaces and the root; `None` where user namespaces are refused or no isolation is asked for.
+    pub isolation: Option<Isolation>,
+    /// Who ends every process of the run.
+    pub supervision: Supervision,
+    /// Folder that is removed when the run has ended; only without a root of its own.
+    pub remove_after: Option<PathBuf>,
+    /// Kernel limits of each process.
+    pub limits: ResourceLimits,
+    /// Access rights by path; `None` only without isolation.
+    pub landlock: Option<LandlockPlan>,
+    /// System-call policy; `None` only without isolation.
+    pub seccomp: Option<SeccompPlan>,
+    /// What runs when every layer stands.
+    pub program: Program,
+    /// Length in bytes of each file content that follows the plan on the socket, in the order of
+    /// [`RootStep::Content`].
+    pub contents: Vec<u64>,
+}
+
+/// Namespaces and the root file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Isolation {
+    /// How the run gets a user of its own.
+    pub identity: Identity,
+    /// Whether the network namespace is private (with loopback up) or the host's.
+    pub private_network: bool,
+    /// Host name inside.
+    pub host_name: String,
+    /// Size of the file system that holds everything writable, in bytes.
+    pub scratch_bytes: u64,
+    /// Files and folders it may hold.
+    pub scratch_inodes: u64,
+    /// How the root is put together.
+    pub root: Vec<RootStep>,
+}
+
+/// How the run gets a user of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// A user namespace that owns all other namespaces and maps the caller's own user.
+    OwnUser,
+    /// Started by root: mounts are made as root, then the run becomes this unused user and enters a user namespace
+    /// that owns nothing.
+    Unused(u32),
+    /// Started by root where user namespaces are refused: as [`Identity::Unused`], without the user namespace.
+    UnusedUnmapped(u32),
+}
+
+impl Identity {
+    /// User and group id that files of the run belong to, as the launcher sees them while it mounts.
+    pub fn owner_while_mounting(self) -> u32 {
+        match self {
+            Self::OwnUser => crate::sandbox::spec::USER_ID,
+            Self::Unused(id) | Self::UnusedUnmapped(id) => id,
+        }
+    }
+
+    /// User and group id that the script sees as its own.
+    pub fn inside(self) -> u32 {
+        match self {
+            Self::OwnUser | Self::Unused(_) => crate::sandbox::spec::USER_ID,
+            Self::UnusedUnmapped(id) => id,
+        }
+    }
+}
+
+/// One step of putting the root together. Targets are absolute paths inside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "step")]
+pub enum RootStep {
+    /// A folder of the read-only root.
+    Directory {
+        /// Where.
+        target: PathBuf,
+    },
+    /// A writable folder that belongs to the run.
+    Scratch {
+        /// Where.
+        target: PathBuf,
+        /// Permission bits.
+        mode: u32,
+    },
+    /// A host folder or file.
+    Bind {
+        /// Host path without symbolic links.
+        source: PathBuf,
+        /// Where.
+        target: PathBuf,
+        /// Read-only or not.
+        access: Access,
+        /// Whether it is a folder.
+        directory: bool,
+    },
+    /// A device node of the host.
+    Device {
+        /// Its name below `/dev`.
+        name: String,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Where.
+        target: PathBuf,
+        /// What it points to.
+        to: PathBuf,
+    },
+    /// A small read-only file with this text.
+    Text {
+        /// Where.
+        target: PathBuf,
+        /// Its content.
+        text: String,
+    },
+    /// A file of the run whose content follows the plan.
+    Content {
+        /// Where.
+        target: PathBuf,
+    },
+    /// A process file system of the run's own process namespace.
+    Proc {
+        /// Entries that are hidden: kernel-wide ones.
+        masked: Vec<MaskedEntry>,
+    },
+    /// Pseudo-terminals of its own.
+    Devpts,
+}
+
+/// A kernel-wide entry of the process file system that is covered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaskedEntry {
+    /// Its name below `/proc`.
+    pub name: String,
+    /// Whether it is a folder.
+    pub directory: bool,
+}
+
+/// Who ends every process of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Supervision {
+    /// Process 1 of its own process namespace: its end is the end of all.
+    ProcessNamespace,
+    /// A monitor that collects orphans and kills what descends from it.
+    Subreaper,
+}
+
+/// Kernel limits of each process. `None` leaves the inherited one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceLimits {
+    /// Private writable memory of one process, in bytes (`RLIMIT_DATA`).
+    pub data: Option<u64>,
+    /// Processes and threads of the run's user (`RLIMIT_NPROC`).
+    pub processes: Option<u64>,
+    /// Descriptors (`RLIMIT_NOFILE`).
+    pub open_files: Option<u64>,
+    /// Size of one file, in bytes (`RLIMIT_FSIZE`).
+    pub file_size: Option<u64>,
+}
+
+/// Access by path, beside and independent of the mounts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LandlockPlan {
+    /// Folders whose entries may be listed, and nothing else.
+    pub list: Vec<PathBuf>,
+    /// Read and execute below these.
+    pub read_execute: Vec<PathBuf>,
+    /// Read, write, create and execute below these.
+    pub read_write: Vec<PathBuf>,
+    /// Whether abstract sockets and signals stop at the sandbox's border (needs ABI 6).
+    pub scoped: bool,
+    /// Lowest ABI with which the sandbox is still what it promises; 0 goes without Landlock where the kernel has none.
+    pub minimum_abi: u8,
+}
+
+/// Which system-call policy applies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeccompPlan {
+    /// The policy built into this program for a role.
+    Embedded(Role, PolicyTier),
+    /// A reviewed replacement, compiled by the server: one `u64` for each instruction.
+    Custom(Vec<u64>),
+}
+
+/// Which variant of a policy applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyTier {
+    /// Beside namespaces.
+    Full,
+    /// Without namespaces, where system calls reach further.
+    Confined,
+}
+
+/// What runs when every layer stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// A program.
+    Execute(Exec),
+    /// Acts that every layer has to refuse.
+    SelfTest {
+        /// Folders of the host that must not be there.
+        hidden: Vec<PathBuf>,
+    },
+}
+
+/// A program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exec {
+    /// Absolute path inside.
+    pub program: PathBuf,
+    /// Arguments after the name.
+    pub args: Vec<String>,
+    /// The whole environment.
+    pub env: BTreeMap<String, String>,
+    /// Working directory.
+    pub cwd: PathBuf,
+    /// Whether the program keeps a private channel as descriptor 3.
+    pub channel: bool,
+}

@@ -1,0 +1,394 @@
+//! Starting a launcher and talking to it: the only place of this program where a process is started for a sandbox.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags,
+};
+use rustix::process::Signal;
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+
+use super::plan::{LaunchPlan, Supervision};
+use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
+use crate::sandbox::spec::SandboxSpec;
+use crate::sandbox::{
+    BoxFuture, Control, ExitStatus, LayerStatus, Outcome, Running, StartError, Usage, WaitError,
+};
+
+/// This program, held open since the start: an upgrade of the file on disk does not matter.
+pub struct Executable {
+    file: Option<File>,
+}
+
+impl Executable {
+    /// Opens the running program's own file.
+    pub fn open() -> Self {
+        Self { file: File::open("/proc/self/exe").ok() }
+    }
+
+    fn path(&self) -> PathBuf {
+        let by_descriptor = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        // Without /proc there is only the name.
+        self.file
+            .as_ref()
+            .map(by_descriptor)
+            .or_else(|| std::env::current_exe().ok())
+            .unwrap_or_else(|| "/proc/self/exe".into())
+    }
+}
+
+fn io_error(context: &'static str) -> impl Fn(io::Error) -> StartError {
+    move |source| StartError::Io { context, source }
+}
+
+fn errno(context: &'static str) -> impl Fn(rustix::io::Errno) -> StartError {
+    move |error| StartError::Io { context, source: error.into() }
+}
+
+/// Starts a launcher, hands it the plan and waits until every layer stands.
+pub async fn start(
+    executable: &Executable,
+    plan: &LaunchPlan,
+    spec: &SandboxSpec,
+) -> Result<Running, StartError> {
+    let launched = launch(executable, plan, spec).await?;
+    let control = Box::new(NativeControl { link: launched.link, killed: false });
+    Ok(Running {
+        stdout: Box::new(launched.stdout),
+        stderr: Box::new(launched.stderr),
+        channel: launched.channel,
+        work_dir: launched.work_dir,
+        layers: launched.layers,
+        control,
+    })
+}
+
+/// Carries out a plan whose program is the self-test. Returns the layers, once each of them has refused what it
+/// has to.
+pub async fn self_test(
+    executable: &Executable,
+    plan: &LaunchPlan,
+    spec: &SandboxSpec,
+) -> Result<Vec<LayerStatus>, StartError> {
+    let launched = launch(executable, plan, spec).await?;
+    let mut control = NativeControl { link: launched.link, killed: false };
+    let failed = |detail: String| StartError::Stage { stage: "self-test".to_owned(), detail };
+    control.wait().await.map_err(|error| failed(error.to_string()))?;
+    match control.link.breaches.take() {
+        Some(breaches) if breaches.is_empty() => Ok(launched.layers),
+        Some(breaches) => Err(failed(format!("not refused: {}", breaches.join(", ")))),
+        None => Err(failed("it told nothing".to_owned())),
+    }
+}
+
+/// A launcher that has carried its plan out.
+struct Launched {
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+    channel: Option<UnixStream>,
+    work_dir: Option<OwnedFd>,
+    layers: Vec<LayerStatus>,
+    link: Link,
+}
+
+async fn launch(
+    executable: &Executable,
+    plan: &LaunchPlan,
+    spec: &SandboxSpec,
+) -> Result<Launched, StartError> {
+    let (ours, theirs) = StdUnixStream::pair().map_err(io_error("making a socket pair"))?;
+    let (stdout, stdout_end) = output_pipe()?;
+    let (stderr, stderr_end) = output_pipe()?;
+    let (channel, channel_end) = channel(spec)?;
+    let child = Command::new(executable.path())
+        .arg0(env!("CARGO_PKG_NAME"))
+        .arg(crate::launcher::ENTRY)
+        .env_clear()
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::from(stdout_end))
+        .stderr(Stdio::from(stderr_end))
+        .spawn()
+        .map_err(io_error("starting the launcher"))?;
+    ours.set_nonblocking(true).map_err(io_error("preparing the launcher's socket"))?;
+    let socket = UnixStream::from_std(ours).map_err(io_error("preparing the launcher's socket"))?;
+    let mut link = Link::new(socket, child, plan.supervision == Supervision::Subreaper);
+    let mut conversation = Conversation { link: &mut link, work_dir: None };
+    let sent = conversation.send_plan(plan, spec, channel_end).await;
+    // Where the launcher failed early, its own words say more than the broken pipe.
+    let layers = match (sent, conversation.until_ready().await) {
+        (_, Err(told @ StartError::Stage { .. })) | (Ok(()), Err(told)) => return Err(told),
+        (Err(error), _) => return Err(error),
+        (Ok(()), Ok(layers)) => layers,
+    };
+    let work_dir = conversation.work_dir.take();
+    Ok(Launched { stdout, stderr, channel, work_dir, layers, link })
+}
+
+fn output_pipe() -> Result<(pipe::Receiver, OwnedFd), StartError> {
+    let (read, write) =
+        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(errno("making a pipe"))?;
+    rustix::io::ioctl_fionbio(&read, true).map_err(errno("preparing a pipe"))?;
+    let receiver = pipe::Receiver::from_owned_fd(read).map_err(io_error("preparing a pipe"))?;
+    Ok((receiver, write))
+}
+
+fn channel(spec: &SandboxSpec) -> Result<(Option<UnixStream>, Option<OwnedFd>), StartError> {
+    if !spec.channel {
+        return Ok((None, None));
+    }
+    let (ours, theirs) = StdUnixStream::pair().map_err(io_error("making a channel"))?;
+    ours.set_nonblocking(true).map_err(io_error("preparing the channel"))?;
+    let ours = UnixStream::from_std(ours).map_err(io_error("preparing the channel"))?;
+    Ok((Some(ours), Some(theirs.into())))
+}
+
+/// The server's side of one launcher. Dropping it ends the run.
+struct Link {
+    socket: UnixStream,
+    child: Option<Child>,
+    /// The run's first process; readable when every process of the run is gone.
+    pidfd: Option<AsyncFd<OwnedFd>>,
+    /// Whether a monitor, not a process namespace, ends the run: then it must live to do so, and a closed socket is
+    /// its signal.
+    by_shutdown: bool,
+    /// The last word of a run, which may come while its start is still being told.
+    ended: Option<Outcome>,
+    /// What a self-test found.
+    breaches: Option<Vec<String>>,
+    /// Bytes of a message that has not arrived whole.
+    unread: Vec<u8>,
+    /// Descriptors that came along, in the order of the messages that they belong to.
+    descriptors: VecDeque<OwnedFd>,
+}
+
+impl Link {
+    fn new(socket: UnixStream, child: Child, by_shutdown: bool) -> Self {
+        Self {
+            socket,
+            child: Some(child),
+            pidfd: None,
+            by_shutdown,
+            ended: None,
+            breaches: None,
+            unread: Vec::new(),
+            descriptors: VecDeque::new(),
+        }
+    }
+
+    fn kill(&mut self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
+        if self.by_shutdown {
+            return;
+        }
+        if let Some(pidfd) = &self.pidfd {
+            let _ = rustix::process::pidfd_send_signal(pidfd.get_ref(), Signal::KILL);
+        }
+        if let Some(child) = &mut self.child {
+            let _ = child.start_kill();
+        }
+    }
+
+    fn hear(&mut self, message: Message) {
+        match message {
+            Message::SelfTest { breaches } => self.breaches = Some(breaches),
+            other => self.ended = outcome(&other).or(self.ended.take()),
+        }
+    }
+
+    /// Waits until the launcher and every process of the run are gone.
+    async fn gone(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.wait().await;
+        }
+        if let Some(pidfd) = &self.pidfd {
+            let _ = pidfd.readable().await;
+        }
+    }
+
+    /// The next message. `None` when the launcher has closed its end. Nothing is lost when the future is dropped.
+    async fn message(&mut self) -> io::Result<Option<Message>> {
+        loop {
+            if let Some(message) = self.take_frame()? {
+                return Ok(Some(message));
+            }
+            self.socket.readable().await?;
+            let mut chunk = [0; 4096];
+            let received = self
+                .socket
+                .try_io(Interest::READABLE, || receive(&self.socket, &mut chunk, &mut self.descriptors));
+            match received {
+                Ok(0) => return Ok(None),
+                Ok(bytes) => self.unread.extend_from_slice(&chunk[..bytes]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take_frame(&mut self) -> io::Result<Option<Message>> {
+        let Some((header, rest)) = self.unread.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*header);
+        if length > MESSAGE_LIMIT {
+            return Err(io::Error::other(format!("a message of {length} bytes")));
+        }
+        let Some(body) = rest.get(..length as usize) else { return Ok(None) };
+        let message = serde_json::from_slice(body).map_err(io::Error::other)?;
+        self.unread.drain(..4 + length as usize);
+        Ok(Some(message))
+    }
+}
+
+fn receive(socket: &UnixStream, buffer: &mut [u8], descriptors: &mut VecDeque<OwnedFd>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags)?;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(arrived) = message {
+            descriptors.extend(arrived);
+        }
+    }
+    Ok(received.bytes)
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.kill();
+        // Collected by the runtime: a child that is dropped while it ends is waited for in the background.
+    }
+}
+
+/// The exchange before the program runs.
+struct Conversation<'a> {
+    link: &'a mut Link,
+    work_dir: Option<OwnedFd>,
+}
+
+impl Conversation<'_> {
+    async fn send_plan(
+        &mut self,
+        plan: &LaunchPlan,
+        spec: &SandboxSpec,
+        channel: Option<OwnedFd>,
+    ) -> Result<(), StartError> {
+        let failed = io_error("handing the plan to the launcher");
+        let bytes = frame(plan);
+        self.send_header(&bytes[..4], channel.as_ref()).map_err(&failed)?;
+        drop(channel);
+        self.link.socket.write_all(&bytes[4..]).await.map_err(&failed)?;
+        for file in &spec.files {
+            self.link.socket.write_all(&file.content).await.map_err(&failed)?;
+        }
+        Ok(())
+    }
+
+    /// The first bytes carry the channel. They fit into an empty socket's buffer.
+    fn send_header(&self, header: &[u8], channel: Option<&OwnedFd>) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors: Vec<_> = channel.iter().map(AsFd::as_fd).collect();
+        if !descriptors.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        }
+        let slices = [io::IoSlice::new(header)];
+        let sent = rustix::net::sendmsg(&self.link.socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
+        if sent == header.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// Every layer stands, and the handle that kills the run is there. The run's own processes and the guard write
+    /// side by side, so the order is open.
+    async fn until_ready(&mut self) -> Result<Vec<LayerStatus>, StartError> {
+        let failed = io_error("hearing from the launcher");
+        let mut ready = None;
+        loop {
+            if let Some(layers) = ready.take_if(|_| self.link.pidfd.is_some() || self.link.by_shutdown) {
+                return Ok(layers);
+            }
+            match self.link.message().await.map_err(&failed)? {
+                Some(Message::Supervisor) => {
+                    let pidfd = self.link.descriptors.pop_front().map(watched).transpose();
+                    self.link.pidfd = pidfd.map_err(&failed)?;
+                }
+                Some(Message::Root) => self.work_dir = self.link.descriptors.pop_front(),
+                Some(Message::Ready { layers, timeline }) => {
+                    tracing::debug!(?timeline, "sandbox ready");
+                    ready = Some(layers);
+                }
+                Some(Message::Failed(failure)) => return Err(stage_error(failure)),
+                Some(message) => self.link.hear(message),
+                None => return Err(failed(io::Error::other("it ended without a word"))),
+            }
+        }
+    }
+}
+
+fn watched(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is an open descriptor and stays the same one until it is dropped, which the `AsyncFd` that
+    // owns it does last.
+    Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?)
+}
+
+fn outcome(message: &Message) -> Option<Outcome> {
+    let Message::Exited { code, signal, cpu_us, peak_memory } = *message else { return None };
+    let status = signal.map_or(ExitStatus::Exited(code.unwrap_or(-1)), ExitStatus::Signaled);
+    let usage = Usage { cpu: Duration::from_micros(cpu_us), peak_memory };
+    Some(Outcome { status, limit: None, usage })
+}
+
+fn stage_error(failure: crate::launcher::status::Failure) -> StartError {
+    StartError::Stage { stage: failure.stage, detail: failure.detail }
+}
+
+/// Waits for, and kills, one run.
+struct NativeControl {
+    link: Link,
+    killed: bool,
+}
+
+impl Control for NativeControl {
+    fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>> {
+        Box::pin(async move {
+            let told = self.outcome().await;
+            self.link.gone().await;
+            told
+        })
+    }
+
+    fn kill(&mut self) {
+        self.killed = true;
+        self.link.kill();
+    }
+}
+
+impl NativeControl {
+    async fn outcome(&mut self) -> Result<Outcome, WaitError> {
+        loop {
+            if let Some(ended) = self.link.ended.take() {
+                return Ok(ended);
+            }
+            match self.link.message().await {
+                Ok(Some(Message::Failed(failure))) => {
+                    return Err(WaitError::Lost(format!("{}: {}", failure.stage, failure.detail)));
+                }
+                Ok(Some(message)) => self.link.hear(message),
+                Ok(None) if self.killed => return Err(WaitError::Killed),
+                Ok(None) => return Err(WaitError::Lost("its first process was killed".to_owned())),
+                Err(error) => return Err(WaitError::Lost(error.to_string())),
+            }
+        }
+    }
+}
