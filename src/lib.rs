@@ -7,5 +7,6 @@ pub mod execution;
 #[cfg(native)]
 pub mod launcher;
 pub mod sandbox;
+pub mod script;
 pub mod seccomp;
 pub mod settings;
