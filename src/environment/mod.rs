@@ -1,7 +1,90 @@
 //! Interpreters and dependencies: the only room that knows uv.
 //!
-//! Invariant: it starts nothing outside a sandbox but uv's own version check and the search for interpreters.
+//! A request goes through `service`: `selection` finds an interpreter (`interpreters`), `build` resolves and
+//! installs with uv in a sandbox (`job`, `uv`, `index`, `connection`), `store` keeps the result, `bytecode` compiles
+//! it afterwards.
+//!
+//! Invariant: it starts nothing outside a sandbox but uv's own version check, the search for interpreters, and the
+//! machine's own pip where there is no uv. No code of a package runs here.
 
+mod build;
+mod bytecode;
+pub mod connection;
+pub mod data_dir;
+pub mod failure;
+mod files;
+mod flight;
+pub mod host;
+pub mod index;
+pub mod interpreters;
+mod job;
+mod lock;
+pub mod progress;
 pub mod python;
+pub mod redact;
+mod request;
+mod selection;
+mod service;
+mod store;
+#[cfg(all(test, unix))]
+mod testing;
+#[cfg(all(test, unix))]
+mod tests;
+mod tool;
+pub mod uv;
+mod venv;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use connection::Connection;
+pub use failure::{EnvironmentError, ErrorKind};
+pub use host::HostEnv;
+pub use index::PlainHttp;
+pub use interpreters::Interpreter;
+pub use progress::{Phase, PhaseSink};
 pub use python::PythonVersion;
+pub use request::EnvironmentRequest;
+pub use service::Environments;
+
+use crate::sandbox::spec::Mount;
+
+/// How environments are made and kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Where everything is kept; `None` is the user's cache folder.
+    pub data_dir: Option<PathBuf>,
+    /// uv as the user named it; `None` or a bare `uv` looks everywhere.
+    pub uv: Option<PathBuf>,
+    /// The Python that the user asked for.
+    pub python: Option<PythonVersion>,
+    /// Bytes that environments and packages may take together.
+    pub cache_size: u64,
+    /// After this time requirements are resolved again.
+    pub resolve_ttl: Duration,
+    /// Whether plain-http indexes are taken.
+    pub plain_http: PlainHttp,
+}
+
+/// An interpreter with its dependencies, read-only, in use as long as this lives.
+#[derive(Debug)]
+pub struct Environment {
+    /// The executable to start; `sys.executable` inside.
+    pub python: PathBuf,
+    /// The environment's folder; `sys.prefix` inside.
+    pub root: PathBuf,
+    /// The interpreter behind it.
+    pub interpreter: Interpreter,
+    /// What has to be visible, read-only.
+    pub mounts: Vec<Mount>,
+    /// Variables that belong to it: `VIRTUAL_ENV`, `PATH`.
+    pub env: BTreeMap<String, String>,
+    /// Its key in the store: the same key is the same files.
+    pub key: Arc<str>,
+    /// Things the caller should know: which interpreter and why, withdrawn versions.
+    pub notes: Vec<String>,
+    #[expect(dead_code, reason = "held so that the environment is not removed while it is in use")]
+    guard: lock::Lock,
+}

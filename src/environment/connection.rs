@@ -1,0 +1,142 @@
+//! Certificates and proxies of the user: what uv gets, and the part without credentials that a script gets. Reads
+//! paths to see whether they are there, and nothing else.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::host::HostEnv;
+use super::redact::split_credentials;
+use crate::sandbox::spec::Mount;
+
+/// Variables that name a certificate file or folder.
+const CERTIFICATES: [&str; 4] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"];
+/// Variables that name a proxy or an exception; both spellings are in use.
+const PROXIES: [&str; 8] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+];
+
+/// How this machine reaches the network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    certificates: BTreeMap<String, String>,
+    proxies: BTreeMap<String, String>,
+    uv_only: BTreeMap<String, String>,
+    mounts: Vec<Mount>,
+}
+
+impl Connection {
+    /// Takes the settings from the user's environment. A certificate path that is not there is left out.
+    pub fn read(env: &HostEnv) -> Self {
+        let mut connection = Self::default();
+        for name in CERTIFICATES {
+            connection.certificate(name, env.get(name).unwrap_or_default());
+        }
+        for name in PROXIES {
+            if let Some(value) = env.get(name) {
+                connection.proxies.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        for name in ["UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_HTTP_TIMEOUT", "UV_OFFLINE"] {
+            if let Some(value) = env.get(name) {
+                connection.uv_only.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        connection
+    }
+
+    fn certificate(&mut self, name: &str, value: &str) {
+        let found: Vec<PathBuf> = std::env::split_paths(value)
+            .filter(|path| path.is_absolute())
+            .filter_map(|path| path.canonicalize().ok())
+            .filter(|path| !holds_more_than_certificates(path))
+            .collect();
+        if found.is_empty() {
+            return;
+        }
+        if let Ok(joined) = std::env::join_paths(&found) {
+            self.certificates.insert(name.to_owned(), joined.to_string_lossy().into_owned());
+        }
+        for path in found {
+            let mount = Mount::read_only(path);
+            if !self.mounts.contains(&mount) {
+                self.mounts.push(mount);
+            }
+        }
+    }
+
+    /// Environment for uv: everything, credentials included.
+    pub fn for_uv(&self) -> BTreeMap<String, String> {
+        [&self.certificates, &self.proxies, &self.uv_only].into_iter().flatten().map(owned).collect()
+    }
+
+    /// Environment for a script whose network is on: certificates, and proxies without user and password.
+    pub fn for_scripts(&self) -> BTreeMap<String, String> {
+        let proxies = self.proxies.iter().map(|(name, value)| (name.clone(), without_credentials(value)));
+        self.certificates.iter().map(owned).chain(proxies).collect()
+    }
+
+    /// Certificate files and folders, read-only.
+    pub fn mounts(&self) -> &[Mount] {
+        &self.mounts
+    }
+}
+
+fn owned((name, value): (&String, &String)) -> (String, String) {
+    (name.clone(), value.clone())
+}
+
+/// A proxy may be written without a scheme: `user:password@host:8080`.
+fn without_credentials(value: &str) -> String {
+    if value.contains("://") {
+        return split_credentials(value).0;
+    }
+    value.rsplit_once('@').map_or(value, |(_, host)| host).to_owned()
+}
+
+/// A mistake such as `SSL_CERT_DIR=/` or a home folder must not show the sandbox everything.
+fn holds_more_than_certificates(path: &Path) -> bool {
+    path.is_dir() && path.components().count() <= 3 && !path.starts_with("/etc")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_get_proxies_without_credentials_and_uv_gets_them_with() {
+        let env = HostEnv::from_iter([
+            ("HTTPS_PROXY", "http://me:secret@proxy.example:8080"),
+            ("all_proxy", "me:secret@proxy.example:1080"),
+            ("NO_PROXY", "localhost,.example"),
+            ("UV_CACHE_DIR", "/elsewhere"),
+        ]);
+        let connection = Connection::read(&env);
+        assert_eq!(connection.for_uv()["HTTPS_PROXY"], "http://me:secret@proxy.example:8080");
+        let script = connection.for_scripts();
+        assert_eq!(script["HTTPS_PROXY"], "http://proxy.example:8080");
+        assert_eq!(script["all_proxy"], "proxy.example:1080");
+        assert_eq!(script.len(), 3);
+    }
+
+    #[test]
+    fn a_certificate_file_is_mounted_under_its_real_path() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let real = place.path().canonicalize().expect("there").join("ca.pem");
+        std::fs::write(&real, b"").expect("written");
+        let env = HostEnv::from_iter([
+            ("SSL_CERT_FILE", real.to_str().expect("UTF-8")),
+            ("REQUESTS_CA_BUNDLE", "/nonexistent.pem"),
+            ("SSL_CERT_DIR", "/"),
+        ]);
+        let connection = Connection::read(&env);
+        assert_eq!(connection.mounts(), [Mount::read_only(&real)]);
+        assert_eq!(connection.for_scripts().keys().collect::<Vec<_>>(), ["SSL_CERT_FILE"]);
+    }
+}

@@ -1,0 +1,307 @@
+//! Why there is no environment, in terms that an agent can act on. Pure: it starts nothing and reads nothing.
+
+use std::time::Duration;
+
+use super::redact::redact;
+
+/// Why an environment could not be had. Nothing half-built is left under a final name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EnvironmentError {
+    /// No usable uv on this machine, and it could not be fetched.
+    #[error(
+        "uv was not found ({tried}) and could not be fetched with pip. Install it (`python3 -m pip install uv`) \
+         or name it with --uv-path"
+    )]
+    NoUv {
+        /// Where it was looked for.
+        tried: String,
+        /// What pip said.
+        detail: String,
+    },
+    /// The uv that was named by the user cannot be used.
+    #[error(
+        "{path} cannot be used as uv: {reason}. Correct --uv-path, or leave it out to have uv looked for"
+    )]
+    BadUv {
+        /// The path or name as given.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No interpreter that would do.
+    #[error("no Python {wanted} on this machine, and it could not be installed. Available: {available}")]
+    NoInterpreter {
+        /// The version or range that was wanted.
+        wanted: String,
+        /// Versions that are there, newest first, or `none`.
+        available: String,
+        /// What uv said about installing it; empty where it was not tried.
+        detail: String,
+    },
+    /// The script's `requires-python` excludes the interpreter that was asked for.
+    #[error(
+        "the script requires Python {requires}, but Python {chosen} was asked for. Ask for another version or \
+         change requires-python"
+    )]
+    PythonExcluded {
+        /// The script's `requires-python`.
+        requires: String,
+        /// Full version of the interpreter.
+        chosen: String,
+    },
+    /// A requirement or option is refused by policy before anything is contacted.
+    #[error("{0}")]
+    Refused(String),
+    /// The requirements have no solution for this Python.
+    #[error("the dependencies cannot be resolved for Python {python}: {reason}")]
+    Unsatisfiable {
+        /// Full version of the interpreter.
+        python: String,
+        /// uv's conclusion in one or two sentences.
+        reason: String,
+        /// uv's own text, trimmed.
+        detail: String,
+    },
+    /// The package index or a download cannot be reached.
+    #[error(
+        "the package index could not be reached: {reason}. Check the network, proxy and certificate settings"
+    )]
+    Unreachable {
+        /// The innermost cause.
+        reason: String,
+        /// uv's own text, trimmed.
+        detail: String,
+    },
+    /// A package was found but could not be unpacked or installed.
+    #[error("the dependencies could not be installed: {reason}")]
+    Installation {
+        /// The first cause.
+        reason: String,
+        /// uv's own text, trimmed.
+        detail: String,
+    },
+    /// A folder cannot be written, or the disk is full.
+    #[error("{context}: {reason}. Free space or name another folder with --data-dir")]
+    Storage {
+        /// What was being done, and where.
+        context: String,
+        /// The system's answer.
+        reason: String,
+    },
+    /// The call's deadline passed first.
+    #[error(
+        "preparing the environment did not end within the call's {} s (while {phase}). Allow more time with \
+         timeout_seconds, or try again: what was downloaded in full is kept", .after.as_secs()
+    )]
+    TimedOut {
+        /// What was being done.
+        phase: String,
+        /// The time that was allowed.
+        after: Duration,
+    },
+    /// The sandbox for uv could not be built.
+    #[error("uv could not be started in its sandbox: {0}")]
+    Sandbox(String),
+}
+
+/// Kinds of failure, for whoever maps them to words of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// uv is missing.
+    Uv,
+    /// No interpreter that would do.
+    Interpreter,
+    /// Refused by policy.
+    Refused,
+    /// No such package, no such version, conflict, no wheel.
+    Resolution,
+    /// The index cannot be reached.
+    Network,
+    /// Could not be unpacked.
+    Installation,
+    /// Disk full, folder not writable.
+    Storage,
+    /// The deadline passed.
+    Timeout,
+    /// The sandbox could not be built.
+    Sandbox,
+}
+
+impl EnvironmentError {
+    /// Which kind of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoUv { .. } | Self::BadUv { .. } => ErrorKind::Uv,
+            Self::NoInterpreter { .. } | Self::PythonExcluded { .. } => ErrorKind::Interpreter,
+            Self::Refused(_) => ErrorKind::Refused,
+            Self::Unsatisfiable { .. } => ErrorKind::Resolution,
+            Self::Unreachable { .. } => ErrorKind::Network,
+            Self::Installation { .. } => ErrorKind::Installation,
+            Self::Storage { .. } => ErrorKind::Storage,
+            Self::TimedOut { .. } => ErrorKind::Timeout,
+            Self::Sandbox(_) => ErrorKind::Sandbox,
+        }
+    }
+
+    /// The underlying tool's own words, trimmed and without credentials; empty where there are none.
+    pub fn detail(&self) -> &str {
+        match self {
+            Self::NoUv { detail, .. }
+            | Self::NoInterpreter { detail, .. }
+            | Self::Unsatisfiable { detail, .. }
+            | Self::Unreachable { detail, .. }
+            | Self::Installation { detail, .. } => detail,
+            _ => "",
+        }
+    }
+
+    pub(super) fn storage(context: impl Into<String>, error: &std::io::Error) -> Self {
+        Self::Storage { context: context.into(), reason: error.to_string() }
+    }
+}
+
+/// Which of uv's steps failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Choosing versions.
+    Resolve,
+    /// Downloading and unpacking.
+    Install,
+}
+
+/// uv's exit status when requirements have no solution (2 is every other failure).
+const NO_SOLUTION: i32 = 1;
+/// Lines of uv's text that are kept.
+const DETAIL_LINES: usize = 24;
+/// Characters of one line that are kept.
+const LINE_CHARS: usize = 400;
+
+/// Makes an error of what uv left behind when it failed.
+pub(super) fn from_uv(step: Step, python: &str, exit_code: i32, stderr: &str) -> EnvironmentError {
+    let text = redact(stderr);
+    let detail = trim(&text);
+    if let Some(error) = storage_error(&text) {
+        return error;
+    }
+    let causes = causes(&text);
+    let first = causes.first().cloned().unwrap_or_else(|| headline(&text));
+    let last = causes.last().cloned().unwrap_or_else(|| headline(&text));
+    if text.contains("error sending request for url") || text.contains("Failed to fetch") {
+        return EnvironmentError::Unreachable { reason: bare(&last), detail };
+    }
+    match step {
+        Step::Resolve if exit_code == NO_SOLUTION => {
+            let hint = hints(&text).into_iter().next().map(|hint| format!(". {hint}")).unwrap_or_default();
+            EnvironmentError::Unsatisfiable {
+                python: python.to_owned(),
+                reason: format!("{}{hint}", bare(&first)),
+                detail,
+            }
+        }
+        _ => EnvironmentError::Installation { reason: bare(&first), detail },
+    }
+}
+
+/// Error numbers are the same in every language, unlike the system's words: ENOSPC, EDQUOT, EROFS.
+fn storage_error(text: &str) -> Option<EnvironmentError> {
+    let line = text.lines().find(|line| {
+        ["(os error 28)", "(os error 122)", "(os error 30)"].iter().any(|code| line.contains(code))
+    })?;
+    Some(EnvironmentError::Storage {
+        context: "the environment could not be written".to_owned(),
+        reason: bare(line.trim().trim_start_matches("cause:").trim()),
+    })
+}
+
+fn bare(text: &str) -> String {
+    text.trim().trim_end_matches('.').to_owned()
+}
+
+fn headline(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("uv gave no reason");
+    line.trim_start_matches("error:").trim().to_owned()
+}
+
+/// The chain of causes, each with its continuation lines joined.
+fn causes(text: &str) -> Vec<String> {
+    sections(text, &["cause:", "Caused by:", "╰─▶", "├─▶"])
+}
+
+fn hints(text: &str) -> Vec<String> {
+    sections(text, &["hint:"])
+}
+
+fn sections(text: &str, openers: &[&str]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut open = false;
+    for line in text.lines() {
+        let trimmed = line.trim().trim_start_matches('│').trim();
+        let starts = openers.iter().find_map(|opener| line.trim().strip_prefix(opener));
+        if let Some(rest) = starts {
+            found.push(rest.trim().to_owned());
+            open = true;
+        } else if trimmed.is_empty() || trimmed.starts_with("hint:") || trimmed.starts_with("error:") {
+            open = false;
+        } else if let (true, Some(last)) = (open, found.last_mut()) {
+            last.push(' ');
+            last.push_str(trimmed);
+        }
+    }
+    found
+}
+
+/// uv's text, bounded in lines and characters.
+pub(super) fn trim(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let mut kept: Vec<String> =
+        lines.iter().take(DETAIL_LINES).map(|line| line.chars().take(LINE_CHARS).collect()).collect();
+    if lines.len() > DETAIL_LINES {
+        kept.push(format!("... {} more lines", lines.len() - DETAIL_LINES));
+    }
+    kept.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_names_both_sides() {
+        let text = "error: No solution found when resolving dependencies\n  cause: Because you require \
+                    packaging<24 and packaging>=24, we can conclude that your requirements are unsatisfiable.\n";
+        let error = from_uv(Step::Resolve, "3.13.0", 1, text);
+        assert_eq!(error.kind(), ErrorKind::Resolution);
+        let message = error.to_string();
+        assert!(message.contains("packaging<24") && message.contains("packaging>=24"), "{message}");
+    }
+
+    #[test]
+    fn a_cause_over_several_lines_is_one_sentence_and_its_hint_follows() {
+        let text = "error: No solution found\n  cause: Because a has\n         no wheels.\n\nhint: Wheels are needed\n";
+        let error = from_uv(Step::Resolve, "3.13.0", 1, text);
+        assert!(error.to_string().ends_with("Because a has no wheels. Wheels are needed"), "{error}");
+    }
+
+    #[test]
+    fn a_dead_network_is_told_from_a_conflict_and_keeps_no_password() {
+        let text = "error: Request failed after 3 retries\n  cause: Failed to fetch: https://u:secret@h/simple/six/\n  \
+                    cause: Connection refused (os error 111)\n";
+        let error = from_uv(Step::Resolve, "3.13.0", 2, text);
+        assert_eq!(error.kind(), ErrorKind::Network);
+        assert!(error.to_string().contains("Connection refused"));
+        assert!(!error.detail().contains("secret"), "{}", error.detail());
+    }
+
+    #[test]
+    fn a_full_disk_is_a_matter_of_storage() {
+        let text =
+            "error: Failed to install: six\n  cause: failed to copy\n  cause: Platz voll (os error 28)\n";
+        assert_eq!(from_uv(Step::Install, "3.13.0", 2, text).kind(), ErrorKind::Storage);
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let text = "line\n".repeat(100);
+        assert!(trim(&text).ends_with("... 76 more lines"));
+    }
+}

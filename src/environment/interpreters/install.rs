@@ -1,0 +1,128 @@
+//! Installs an interpreter into the data folder through uv's ordinary download path, in the sandbox of that role.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::super::data_dir::DataDir;
+use super::super::failure::{EnvironmentError, trim};
+use super::super::files::remove_tree;
+use super::super::host::HostEnv;
+use super::super::job::{JobFolder, Runner};
+use super::super::lock::{Lock, Sharing};
+use super::super::redact::redact;
+use super::super::uv::Uv;
+use crate::sandbox::spec::Mount;
+
+/// Settings of the user that say where interpreters come from.
+const SOURCES: [&str; 3] =
+    ["UV_PYTHON_DOWNLOADS_JSON_URL", "UV_PYTHON_INSTALL_MIRROR", "UV_PYTHON_CPYTHON_BUILD"];
+
+/// Installs interpreters.
+#[derive(Debug)]
+pub struct Installer<'a> {
+    /// Where they go.
+    pub data: &'a DataDir,
+    /// The user's environment.
+    pub env: &'a HostEnv,
+    /// Runs uv.
+    pub runner: &'a Runner,
+    /// uv.
+    pub uv: &'a Uv,
+}
+
+impl Installer<'_> {
+    /// Installs what the request names (`3.13`, `>=3.14`). Gives uv's words where it fails.
+    pub async fn install(&self, request: &str) -> Result<(), InstallFailure> {
+        if self.env.get("UV_PYTHON_DOWNLOADS").is_some_and(|value| value != "automatic" && value != "manual")
+        {
+            return Err(InstallFailure::Uv(
+                "downloads of Python are switched off by UV_PYTHON_DOWNLOADS".into(),
+            ));
+        }
+        let lock = Lock::take(self.data.locks().join("python.lock"), Sharing::Exclusive).await;
+        let _lock =
+            lock.map_err(|error| EnvironmentError::storage("the interpreters could not be locked", &error))?;
+        let job = JobFolder::create(self.data)?;
+        let target = job.path().join("python");
+        let mut env = BTreeMap::from([("UV_PYTHON_DOWNLOADS".to_owned(), "manual".to_owned())]);
+        for name in SOURCES {
+            if let Some(value) = self.env.get(name) {
+                env.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        let mut args: Vec<String> =
+            ["python", "install", "--no-config", "--no-bin", "--install-dir"].map(str::to_owned).into();
+        args.extend([target.to_string_lossy().into_owned(), request.to_owned()]);
+        let output = self.runner.uv(&self.uv.path, args, &job, &local_sources(&env), &env).await?;
+        if output.code != 0 {
+            return Err(InstallFailure::Uv(trim(&redact(&output.stderr))));
+        }
+        self.publish(&target)
+            .map_err(|error| EnvironmentError::storage("the interpreter could not be kept", &error).into())
+    }
+
+    /// Moves each installation to its final place; an installation knows its own path only by its executable's.
+    fn publish(&self, target: &Path) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(target)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if !entry.file_type()?.is_dir() || name.to_string_lossy().starts_with('.') {
+                continue;
+            }
+            let home = self.data.interpreters().join(&name);
+            if home.exists() {
+                remove_tree(&entry.path());
+            } else {
+                std::fs::rename(entry.path(), home)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why nothing was installed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallFailure {
+    /// uv said no.
+    #[error("{0}")]
+    Uv(String),
+    /// It did not come to uv's work.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+}
+
+impl InstallFailure {
+    /// The error for the caller; uv's own words go through `explain`.
+    pub fn into_result<T>(
+        self,
+        explain: impl FnOnce(String) -> EnvironmentError,
+    ) -> Result<T, EnvironmentError> {
+        match self {
+            Self::Uv(detail) => Err(explain(detail)),
+            Self::Environment(error) => Err(error),
+        }
+    }
+}
+
+/// Files that the user's settings name by `file:` URLs or paths: the list, and the archives that it lists.
+fn local_sources(env: &BTreeMap<String, String>) -> Vec<Mount> {
+    let list = env.get("UV_PYTHON_DOWNLOADS_JSON_URL").and_then(|url| local_path(url));
+    let mirror = env.get("UV_PYTHON_INSTALL_MIRROR").and_then(|url| local_path(url));
+    let archives = list.as_deref().map(archives).unwrap_or_default();
+    let paths = list.into_iter().chain(mirror).chain(archives);
+    paths.filter_map(|path| path.canonicalize().ok()).map(Mount::read_only).collect()
+}
+
+fn archives(list: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read(list).unwrap_or_default();
+    let entries: BTreeMap<String, serde_json::Value> = serde_json::from_slice(&text).unwrap_or_default();
+    entries.values().filter_map(|entry| local_path(entry.get("url")?.as_str()?)).collect()
+}
+
+fn local_path(url: &str) -> Option<PathBuf> {
+    let path = match url.strip_prefix("file://") {
+        Some(path) => PathBuf::from(super::super::redact::percent_decode(path)),
+        None => PathBuf::from(url),
+    };
+    path.is_absolute().then_some(path)
+}

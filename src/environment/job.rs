@@ -1,0 +1,191 @@
+//! One step of uv in its sandbox: what it sees, what it may write, and how long it may take.
+//!
+//! It sees uv, the interpreter, certificates and two writable folders: the package cache and its own job folder.
+//! No file of the user is visible, and of the user's environment it gets what is named here.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::connection::Connection;
+use super::data_dir::{DataDir, unique};
+use super::failure::EnvironmentError;
+use super::files::remove_tree;
+use super::index::IndexSettings;
+use super::lock::{Lock, Sharing};
+use crate::sandbox::spec::{Command, Limits, Mount, Network, Role, SandboxSpec};
+use crate::sandbox::{ExitStatus, Sandbox};
+
+/// Bytes kept of each stream; a thousand packages take about 5 MB in a lock file.
+const OUTPUT_LIMIT: u64 = 32 << 20;
+/// Folders in which uv finds git and a shell.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A private folder for one preparation, removed with everything in it when dropped.
+#[derive(Debug)]
+pub struct JobFolder {
+    path: PathBuf,
+    lock: Option<Lock>,
+}
+
+impl JobFolder {
+    /// Makes a new one.
+    pub fn create(data: &DataDir) -> Result<Self, EnvironmentError> {
+        let failed = |error: &std::io::Error| EnvironmentError::storage("no job folder could be made", error);
+        data.ensure().map_err(|error| failed(&error))?;
+        let path = data.jobs().join(unique());
+        let lock = Lock::try_take(&path.with_extension("lock"), Sharing::Exclusive)
+            .map_err(|error| failed(&error))?;
+        std::fs::create_dir_all(&path).map_err(|error| failed(&error))?;
+        Ok(Self { path, lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a file into it.
+    pub fn write(&self, name: &str, content: &str) -> Result<PathBuf, EnvironmentError> {
+        let path = self.path.join(name);
+        std::fs::write(&path, content).map_err(|error| {
+            EnvironmentError::storage(format!("{} could not be written", path.display()), &error)
+        })?;
+        Ok(path)
+    }
+
+    /// Removes what earlier servers left behind when they were killed.
+    pub fn sweep(data: &DataDir) {
+        for entry in std::fs::read_dir(data.jobs()).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let lock_path = path.with_extension("lock");
+            if let Ok(Some(lock)) = Lock::try_take(&lock_path, Sharing::Exclusive) {
+                if path != lock_path {
+                    remove_tree(&path);
+                }
+                lock.remove();
+            }
+        }
+    }
+}
+
+impl Drop for JobFolder {
+    fn drop(&mut self) {
+        remove_tree(&self.path);
+        if let Some(lock) = self.lock.take() {
+            lock.remove();
+        }
+    }
+}
+
+/// What a step left behind.
+#[derive(Debug)]
+pub struct StepOutput {
+    /// Exit code, or 128 and the signal.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Runs steps in sandboxes.
+pub struct Runner {
+    /// The backend.
+    pub sandbox: Arc<dyn Sandbox>,
+    /// Certificates and proxies.
+    pub connection: Connection,
+    /// Package indexes.
+    pub index: IndexSettings,
+    /// uv's package cache.
+    pub package_cache: PathBuf,
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("package_cache", &self.package_cache).finish_non_exhaustive()
+    }
+}
+
+impl Runner {
+    /// Runs uv with these arguments. The package cache is locked against removal meanwhile.
+    pub async fn uv(
+        &self,
+        uv: &Path,
+        args: Vec<String>,
+        job: &JobFolder,
+        visible: &[Mount],
+        extra_env: &BTreeMap<String, String>,
+    ) -> Result<StepOutput, EnvironmentError> {
+        let cache_lock = self.package_cache.with_extension("lock");
+        let _lock = Lock::take(cache_lock, Sharing::Shared)
+            .await
+            .map_err(|error| EnvironmentError::storage("the package cache could not be locked", &error))?;
+        std::fs::create_dir_all(&self.package_cache)
+            .map_err(|error| EnvironmentError::storage("the package cache could not be made", &error))?;
+        let mut env = self.uv_env(job);
+        env.extend(extra_env.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let mut mounts = vec![Mount::read_only(uv)];
+        mounts.extend(visible.iter().cloned());
+        mounts.extend(self.connection.mounts().iter().cloned());
+        mounts.extend([Mount::read_write(&self.package_cache), Mount::read_write(job.path())]);
+        let command = Command { program: uv.to_owned(), args, env, cwd: job.path().to_owned() };
+        self.run(SandboxSpec {
+            role: Role::Prepare,
+            command,
+            mounts,
+            files: Vec::new(),
+            network: Network::Host,
+            limits: limits(),
+            channel: false,
+        })
+        .await
+    }
+
+    /// Runs any specification to its end and keeps what it printed, up to a bound.
+    pub async fn run(&self, spec: SandboxSpec) -> Result<StepOutput, EnvironmentError> {
+        let failed = |error: String| EnvironmentError::Sandbox(error);
+        let running = self.sandbox.start(&spec).await.map_err(|error| failed(error.to_string()))?;
+        let crate::sandbox::Running { stdout, stderr, mut control, .. } = running;
+        let (stdout, stderr, outcome) = tokio::join!(read(stdout), read(stderr), control.wait());
+        let outcome = outcome.map_err(|error| failed(error.to_string()))?;
+        let code = match outcome.status {
+            ExitStatus::Exited(code) => code,
+            ExitStatus::Signaled(signal) => 128 + signal,
+        };
+        Ok(StepOutput { code, stdout, stderr })
+    }
+
+    fn uv_env(&self, job: &JobFolder) -> BTreeMap<String, String> {
+        let path = |path: PathBuf| path.to_string_lossy().into_owned();
+        let fixed = [
+            ("PATH", PATH.to_owned()),
+            ("LANG", "C.UTF-8".to_owned()),
+            ("HOME", path(job.path().to_owned())),
+            ("UV_CACHE_DIR", path(self.package_cache.clone())),
+            // A hard link would share the file with the cache, which is writable in this role. Copying costs
+            // 0.2 s for 100 MB, once.
+            ("UV_LINK_MODE", "copy".to_owned()),
+            ("UV_PYTHON_DOWNLOADS", "never".to_owned()),
+            ("UV_NO_PROGRESS", "1".to_owned()),
+            ("UV_PREVIEW", "1".to_owned()),
+            ("UV_HTTP_RETRIES", "2".to_owned()),
+        ];
+        let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value));
+        fixed.chain(self.connection.for_uv()).chain(self.index.credentials()).collect()
+    }
+}
+
+/// A resolver with many connections; packages of several gigabytes.
+fn limits() -> Limits {
+    Limits { open_files: 4096, disk: 16 << 30, ..Limits::default() }
+}
+
+async fn read(mut stream: impl AsyncRead + Unpin) -> String {
+    let mut bytes = Vec::new();
+    let _ = (&mut stream).take(OUTPUT_LIMIT).read_to_end(&mut bytes).await;
+    let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&bytes).into_owned()
+}

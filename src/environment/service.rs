@@ -1,0 +1,398 @@
+//! From a request to an environment: the one place where finding, resolving, building and keeping come together.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use super::build::{Builder, Resolution};
+use super::bytecode;
+use super::connection::Connection;
+use super::data_dir::DataDir;
+use super::failure::EnvironmentError;
+use super::files::write_atomically;
+use super::flight::Flights;
+use super::host::HostEnv;
+use super::index::{IndexSettings, PlainHttp};
+use super::interpreters::{Interpreter, InterpreterIndex, Wanted};
+use super::job::{JobFolder, Runner};
+use super::lock::{Lock, Sharing};
+use super::progress::{PhaseSink, Reporter};
+use super::python::PythonVersion;
+use super::request::{EnvironmentRequest, environment_key, request_key};
+use super::selection::Selection;
+use super::store::{Record, Store};
+use super::uv::{Finder, Uv};
+use super::{Environment, Options};
+use crate::sandbox::Sandbox;
+
+/// Environments for scripts. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Environments(pub(super) Arc<Inner>);
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) options: Options,
+    pub(super) env: HostEnv,
+    pub(super) data: Arc<DataDir>,
+    pub(super) store: Store,
+    pub(super) runner: Runner,
+    pub(super) interpreters: InterpreterIndex,
+    pub(super) selection: Selection,
+    uv: OnceCell<Uv>,
+    known: Mutex<HashMap<Arc<str>, Resolved>>,
+    flights: Flights<Result<Resolved, EnvironmentError>>,
+}
+
+/// What a request was resolved to, kept under the request's key in memory and on disk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Resolved {
+    environment: Arc<str>,
+    /// Seconds since 1970.
+    at: u64,
+    notes: Vec<String>,
+}
+
+impl Environments {
+    /// Opens the data folder and reads the user's settings. Starts nothing.
+    pub fn open(options: Options, env: HostEnv, sandbox: Arc<dyn Sandbox>) -> Result<Self, EnvironmentError> {
+        let data = Arc::new(DataDir::open(options.data_dir.as_deref(), &env)?);
+        let index = IndexSettings::read(&env, &config_files(&env), options.plain_http);
+        let package_cache = data.package_cache(sandbox.facts().backend);
+        let runner = Runner {
+            sandbox,
+            connection: Connection::read(&env),
+            index,
+            package_cache: package_cache.clone(),
+        };
+        let inner = Inner {
+            store: Store::new(data.clone(), package_cache, options.cache_size),
+            interpreters: InterpreterIndex::new(&data, &env),
+            selection: Selection::default(),
+            uv: OnceCell::new(),
+            known: Mutex::default(),
+            flights: Flights::default(),
+            options,
+            env,
+            data,
+            runner,
+        };
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The environment for a request: from memory, from disk, or built now. Bounded by the deadline; when the last
+    /// caller that waits for the same environment has gone, what builds it is killed.
+    pub async fn prepare(
+        &self,
+        request: &EnvironmentRequest,
+        deadline: Instant,
+        progress: PhaseSink,
+    ) -> Result<Environment, EnvironmentError> {
+        let started = Instant::now();
+        let reporter = Reporter::default();
+        reporter.add(&progress);
+        let inside = self.within(request, deadline, progress, &reporter);
+        match tokio::time::timeout_at(deadline, inside).await {
+            Ok(result) => result,
+            Err(_) => Err(EnvironmentError::TimedOut {
+                phase: reporter
+                    .last()
+                    .map_or_else(|| "looking for an interpreter".to_owned(), |phase| phase.what),
+                after: deadline.saturating_duration_since(started),
+            }),
+        }
+    }
+
+    async fn within(
+        &self,
+        request: &EnvironmentRequest,
+        deadline: Instant,
+        progress: PhaseSink,
+        seen: &Reporter,
+    ) -> Result<Environment, EnvironmentError> {
+        request.check()?;
+        let (interpreter, note) = self.interpreter(request, deadline, seen).await?;
+        let requirements = request.normalised();
+        let key = request_key(&interpreter, &requirements, &request.options, &self.0.runner.index.identity());
+        // A second round when the environment is removed between being built and being opened.
+        for _ in 0..3 {
+            if let Some((resolved, mut environment)) = self.kept(&key) {
+                self.refresh_if_old(&key, &resolved, &interpreter, request);
+                environment.notes.extend(note.into_iter().chain(resolved.notes));
+                return Ok(environment);
+            }
+            let flight = self.0.flights.join(&key, |reporter| {
+                self.clone().resolve_and_build(key.clone(), interpreter.clone(), request.clone(), reporter)
+            });
+            let remembered = seen.clone();
+            let forward = progress.clone();
+            let sink: PhaseSink = Arc::new(move |phase| {
+                remembered.remember(&phase);
+                forward(phase);
+            });
+            flight.reporter.add(&sink);
+            flight
+                .wait()
+                .await
+                .unwrap_or_else(|| Err(EnvironmentError::Sandbox("preparing broke off".to_owned())))?;
+        }
+        Err(EnvironmentError::Storage {
+            context: "the environment was removed while it was being opened".to_owned(),
+            reason: "the data folder is being emptied, or --cache-size is too small".to_owned(),
+        })
+    }
+
+    /// The interpreter for a request, and a note where it is not the obvious one.
+    async fn interpreter(
+        &self,
+        request: &EnvironmentRequest,
+        deadline: Instant,
+        reporter: &Reporter,
+    ) -> Result<(Interpreter, Option<String>), EnvironmentError> {
+        let wanted = request.wanted(self.0.options.python);
+        self.select(&wanted, deadline, reporter).await
+    }
+
+    /// The environment of a request that was resolved before, from memory or disk.
+    fn kept(&self, key: &Arc<str>) -> Option<(Resolved, Environment)> {
+        let known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+        let resolved = known.or_else(|| {
+            let text = std::fs::read(self.0.resolution_path(key)).ok()?;
+            let resolved: Resolved = serde_json::from_slice(&text).ok()?;
+            self.remember(key, &resolved);
+            Some(resolved)
+        })?;
+        let environment = self.0.store.open(&resolved.environment)?;
+        Some((resolved, environment))
+    }
+
+    fn remember(&self, key: &Arc<str>, resolved: &Resolved) {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), resolved.clone());
+    }
+
+    /// The work behind one key, done once for everyone who waits in this process, and once among all servers.
+    async fn resolve_and_build(
+        self,
+        key: Arc<str>,
+        interpreter: Interpreter,
+        request: EnvironmentRequest,
+        reporter: Reporter,
+    ) -> Result<Resolved, EnvironmentError> {
+        self.0.ensure_folders()?;
+        reporter.phase("preparing the environment", 0, 0);
+        let _lock = self.0.lock(&format!("request-{key}")).await?;
+        if let Some((resolved, _)) = self.kept(&key) {
+            return Ok(resolved);
+        }
+        let resolved = self.build(&interpreter, &request, &reporter).await?;
+        self.0.keep_resolution(&key, &resolved)?;
+        self.remember(&key, &resolved);
+        Ok(resolved)
+    }
+
+    async fn build(
+        &self,
+        interpreter: &Interpreter,
+        request: &EnvironmentRequest,
+        reporter: &Reporter,
+    ) -> Result<Resolved, EnvironmentError> {
+        let inner = &self.0;
+        let requirements = request.normalised();
+        let job = JobFolder::create(&inner.data)?;
+        let uv = if requirements.is_empty() { Uv::unused() } else { self.uv().await?.clone() };
+        let builder = Builder {
+            runner: &inner.runner,
+            uv: &uv,
+            interpreter,
+            job: &job,
+            options: &request.options,
+            largest: inner.options.cache_size / 4,
+            reporter,
+        };
+        let resolution = if requirements.is_empty() {
+            Resolution::default()
+        } else {
+            builder.resolve(&requirements).await?
+        };
+        let environment = environment_key(interpreter, &resolution.lock_file);
+        let lock = inner.lock(&environment).await?;
+        if inner.store.record(&environment).is_none() {
+            let built = builder.install(&resolution).await?;
+            let record = Record {
+                interpreter: interpreter.clone(),
+                size: built.size,
+                compiled: requirements.is_empty(),
+            };
+            inner
+                .store
+                .publish(&environment, &built.path, &record)
+                .map_err(|error| EnvironmentError::storage("the environment could not be kept", &error))?;
+        }
+        drop(lock);
+        self.compile_later(environment.clone());
+        Ok(Resolved { environment, at: now(), notes: resolution.notes })
+    }
+
+    /// Compiles in the background, once among all servers, and then keeps the size bound.
+    fn compile_later(&self, key: Arc<str>) {
+        let environments = self.clone();
+        tokio::spawn(async move {
+            let inner = &environments.0;
+            let Ok(Some(_lock)) = Lock::try_take(&inner.compile_lock(&key), Sharing::Exclusive) else {
+                return;
+            };
+            // Held so that it is not removed meanwhile.
+            let Some(environment) = inner.store.open(&key) else { return };
+            if inner.store.record(&key).is_some_and(|record| !record.compiled) {
+                let done =
+                    bytecode::compile(&inner.runner, &environment.interpreter, &environment.root).await;
+                match done.map(|()| inner.store.compiled(&key)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => {
+                        tracing::warn!(%error, "an environment could not be closed after compiling");
+                    }
+                    Err(error) => tracing::warn!(%error, "an environment could not be compiled to bytecode"),
+                }
+            }
+            drop(environment);
+            let store = inner.store.clone();
+            let _ = tokio::task::spawn_blocking(move || store.evict()).await;
+        });
+    }
+
+    /// Resolves again in the background once the answer is older than the user wants; the old one serves meanwhile.
+    fn refresh_if_old(
+        &self,
+        key: &Arc<str>,
+        resolved: &Resolved,
+        interpreter: &Interpreter,
+        request: &EnvironmentRequest,
+    ) {
+        let age = Duration::from_secs(now().saturating_sub(resolved.at));
+        if request.requirements.is_empty() || age < self.0.options.resolve_ttl {
+            return;
+        }
+        // Not before the same time has passed again, however it ends.
+        let postponed = Resolved { at: now(), ..resolved.clone() };
+        self.remember(key, &postponed);
+        let (this, key) = (self.clone(), key.clone());
+        let (interpreter, request) = (interpreter.clone(), request.clone());
+        tokio::spawn(async move {
+            match this.build(&interpreter, &request, &Reporter::default()).await {
+                Ok(new) => {
+                    if let Err(error) = this.0.keep_resolution(&key, &new) {
+                        tracing::warn!(%error, "a new resolution could not be kept");
+                    }
+                    this.remember(&key, &new);
+                }
+                Err(error) => tracing::info!(%error, "resolving again failed; the earlier answer stays"),
+            }
+        });
+    }
+
+    /// uv, found or fetched once.
+    pub async fn uv(&self) -> Result<&Uv, EnvironmentError> {
+        let inner = &self.0;
+        let find = || async {
+            let finder = Finder { named: inner.options.uv.as_deref(), env: &inner.env, data: &inner.data };
+            finder.find().await
+        };
+        inner.uv.get_or_try_init(find).await
+    }
+
+    /// The interpreter that a request without wishes gets.
+    pub async fn default_python(
+        &self,
+        deadline: Instant,
+    ) -> Result<(Interpreter, Option<String>), EnvironmentError> {
+        let wanted = Wanted { version: self.0.options.python, requires: None };
+        match tokio::time::timeout_at(deadline, self.select(&wanted, deadline, &Reporter::default())).await {
+            Ok(found) => found,
+            Err(_) => Err(EnvironmentError::NoInterpreter {
+                wanted: self.0.options.python.unwrap_or(PythonVersion::DEFAULT).to_string(),
+                available: "none was found in time".to_owned(),
+                detail: String::new(),
+            }),
+        }
+    }
+
+    /// Certificates and proxies: what a script whose network is on gets of them.
+    pub fn connection(&self) -> &Connection {
+        &self.0.runner.connection
+    }
+
+    /// What the user should know of the settings: folders and indexes that are not used.
+    pub fn notes(&self) -> Vec<String> {
+        self.0
+            .data
+            .note()
+            .map(str::to_owned)
+            .into_iter()
+            .chain(self.0.runner.index.notes.iter().cloned())
+            .collect()
+    }
+
+    /// Removes what killed servers left behind and keeps the size bound. Blocks; meant for a background thread.
+    pub fn tidy(&self) {
+        JobFolder::sweep(&self.0.data);
+        self.0.store.evict();
+    }
+}
+
+impl Inner {
+    fn resolution_path(&self, key: &str) -> std::path::PathBuf {
+        self.data.resolutions().join(format!("{key}.json"))
+    }
+
+    fn compile_lock(&self, key: &str) -> std::path::PathBuf {
+        self.data.locks().join(format!("compile-{key}.lock"))
+    }
+
+    fn ensure_folders(&self) -> Result<(), EnvironmentError> {
+        let context = || format!("{} cannot be used", self.data.root().display());
+        self.data.ensure().map_err(|error| EnvironmentError::storage(context(), &error))
+    }
+
+    async fn lock(&self, name: &str) -> Result<Lock, EnvironmentError> {
+        Lock::take(self.data.locks().join(format!("{name}.lock")), Sharing::Exclusive)
+            .await
+            .map_err(|error| EnvironmentError::storage("the store could not be locked", &error))
+    }
+
+    fn keep_resolution(&self, key: &str, resolved: &Resolved) -> Result<(), EnvironmentError> {
+        serde_json::to_vec(resolved)
+            .map_err(std::io::Error::other)
+            .and_then(|text| write_atomically(&self.resolution_path(key), &text))
+            .map_err(|error| EnvironmentError::storage("the resolution could not be kept", &error))
+    }
+}
+
+/// uv's configuration files of the user and of the system, with their names.
+fn config_files(env: &HostEnv) -> Vec<(String, String)> {
+    let user = env.xdg("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("uv/uv.toml"));
+    let system = std::path::PathBuf::from("/etc/uv/uv.toml");
+    user.into_iter()
+        .chain([system])
+        .filter_map(|path| Some((path.display().to_string(), std::fs::read_to_string(&path).ok()?)))
+        .collect()
+}
+
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            data_dir: None,
+            uv: None,
+            python: None,
+            cache_size: 5 << 30,
+            resolve_ttl: Duration::from_secs(24 * 3600),
+            plain_http: PlainHttp::Refused,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The uv executable: which one is used, and how one is got where there is none.
+
+mod fetch;
+mod find;
+
+use std::path::PathBuf;
+
+pub use find::{Finder, is_script};
+
+/// The oldest uv that writes and installs `pylock.toml` files as they are used here.
+pub const MINIMUM: UvVersion = UvVersion(0, 9, 0);
+
+/// A version of uv.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UvVersion(pub u32, pub u32, pub u32);
+
+impl std::fmt::Display for UvVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+impl UvVersion {
+    /// Reads what `uv --version` prints.
+    pub fn parse(output: &str) -> Option<Self> {
+        let version = output.trim().strip_prefix("uv ")?.split([' ', '-', '+']).next()?;
+        let mut numbers = version.split('.').map(|part| part.parse().ok());
+        Some(Self(numbers.next()??, numbers.next()??, numbers.next()??))
+    }
+}
+
+/// A uv that was found and answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uv {
+    /// The real executable, without symbolic links in its path.
+    pub path: PathBuf,
+    /// What it says of itself.
+    pub version: UvVersion,
+    /// What the user should know of how it was got.
+    pub note: Option<String>,
+}
+
+impl Uv {
+    /// Stands in where no uv is needed because there is nothing to install.
+    pub(super) fn unused() -> Self {
+        Self { path: PathBuf::new(), version: MINIMUM, note: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(UvVersion::parse("uv 0.9.12 (abc 2026-01-01)\n"), Some(UvVersion(0, 9, 12)));
+        assert_eq!(UvVersion::parse("uv 1.0.0-rc1"), Some(UvVersion(1, 0, 0)));
+        assert_eq!(UvVersion::parse("uvicorn 0.9.12"), None);
+    }
+}
