@@ -1,10 +1,10 @@
 //! What an agent is told about the tools before it uses them. Every byte of it is paid for in every conversation.
 
 /// `execute_python`.
-pub const EXECUTE: &str = "Run a Python script in a fresh sandbox. Packages: PEP 723 `# /// script` block or \
-                           `dependencies` (PEP 508). Files are discarded; print what matters.";
+pub const EXECUTE: &str = "Run a Python script in a fresh, throw-away sandbox; print what you need. Packages: PEP 723 \
+                           `# /// script` block or `dependencies`.";
 /// `check_environment`.
-pub const CHECK: &str = "Show Python, sandbox and limits.";
+pub const CHECK: &str = "Python, sandbox, limits.";
 /// `validate_script`.
 pub const VALIDATE: &str = "Check metadata and syntax without running.";
 

@@ -110,7 +110,7 @@ impl Family for ExecuteTools {
         vec![
             tool(EXECUTE, "Run Python", reply::describe::EXECUTE, execute)
                 .with_annotations(annotations(Reach::World)),
-            tool(CHECK, "Check environment", reply::describe::CHECK, json!({"type": "object"}))
+            tool(CHECK, "Environment", reply::describe::CHECK, json!({"type": "object"}))
                 .with_annotations(annotations(Reach::Reading)),
             tool(VALIDATE, "Validate script", reply::describe::VALIDATE, validate)
                 .with_annotations(annotations(Reach::Reading)),
