@@ -175,11 +175,25 @@ async fn initialize_without_a_usable_version_is_refused_and_can_be_repeated() {
         assert_eq!(error_code(&answer), -32602, "{answer}");
     }
     assert_eq!(error_code(&client.ask(1, "initialize", json!({})).await), -32602);
+    assert_eq!(error_code(&client.ask(1, "initialize", json!(null)).await), -32602);
     assert_eq!(error_code(&client.ask(2, "tools/list", json!({})).await), -32600);
     client.initialize("2025-06-18").await;
     let second = client.initialize("2025-11-25").await;
     assert_eq!(second["result"]["protocolVersion"], "2025-11-25");
     assert!(client.ask(3, "tools/list", json!({})).await["result"]["tools"].is_array());
+}
+
+#[tokio::test]
+async fn a_client_may_describe_itself_in_a_shape_of_its_own() {
+    for params in [
+        json!({"protocolVersion": "2025-06-18"}),
+        json!({"protocolVersion": "2025-06-18", "capabilities": null, "clientInfo": "me"}),
+        json!({"protocolVersion": "2025-06-18", "capabilities": {"experimental": {"x": true}}, "clientInfo": {}, "more": 1}),
+    ] {
+        let mut client = Client::connect();
+        let answer = client.ask(1, "initialize", params).await;
+        assert_eq!(answer["result"]["protocolVersion"], "2025-06-18", "{answer}");
+    }
 }
 
 #[tokio::test]

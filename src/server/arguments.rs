@@ -95,12 +95,12 @@ impl<'a> Arguments<'a> {
         self.values.get(name).filter(|value| !value.is_null())
     }
 
-    /// A string that has to be there.
-    pub fn text(&self, name: &'static str) -> Result<String, ArgumentError> {
-        match self.get(name) {
-            Some(Value::String(text)) => Ok(text.clone()),
-            Some(other) => Err(ArgumentError::Type { name, wanted: "a string", got: shown(other) }),
-            None => Err(ArgumentError::Missing(name)),
+    /// A string that has to be there. It is taken out, since it may be large.
+    pub fn text(&mut self, name: &'static str) -> Result<String, ArgumentError> {
+        match self.values.remove(name) {
+            Some(Value::String(text)) => Ok(text),
+            None | Some(Value::Null) => Err(ArgumentError::Missing(name)),
+            Some(other) => Err(ArgumentError::Type { name, wanted: "a string", got: shown(&other) }),
         }
     }
 

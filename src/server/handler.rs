@@ -3,7 +3,7 @@
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams,
     InitializeResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities,
-    ServerConfig,
+    ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData, ServerHandler};
@@ -22,7 +22,8 @@ const LIST_TTL_MS: u64 = 3_600_000;
 
 /// The server as rmcp sees it.
 pub struct Handler {
-    families: Vec<Box<dyn Family>>,
+    /// Each with its tools, which never change.
+    families: Vec<(Vec<Tool>, Box<dyn Family>)>,
     outbox: Outbox,
     closing: CancellationToken,
 }
@@ -30,18 +31,18 @@ pub struct Handler {
 impl Handler {
     /// A handler that offers the tools of `families`, in that order, and drops every call when `closing` is cancelled.
     pub fn new(families: Vec<Box<dyn Family>>, outbox: Outbox, closing: CancellationToken) -> Self {
+        let families = families.into_iter().map(|family| (family.tools(), family)).collect();
         Self { families, outbox, closing }
     }
 
     fn family(&self, tool: &str) -> Option<&dyn Family> {
-        self.families
-            .iter()
-            .map(AsRef::as_ref)
-            .find(|family| family.tools().iter().any(|known| known.name == tool))
+        let (_, family) =
+            self.families.iter().find(|(tools, _)| tools.iter().any(|known| known.name == tool))?;
+        Some(family.as_ref())
     }
 
-    fn tool_names(&self) -> Vec<String> {
-        self.families.iter().flat_map(|family| family.tools()).map(|tool| tool.name.into_owned()).collect()
+    fn tools(&self) -> impl Iterator<Item = &Tool> {
+        self.families.iter().flat_map(|(tools, _)| tools)
     }
 }
 
@@ -69,8 +70,7 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.families.iter().flat_map(|family| family.tools()).collect();
-        let mut list = ListToolsResult::with_all_items(tools);
+        let mut list = ListToolsResult::with_all_items(self.tools().cloned().collect());
         if context.protocol_version().is_some_and(|version| !version.has_initialize()) {
             list.ttl_ms = Some(LIST_TTL_MS);
             list.cache_scope = Some(CacheScope::Private);
@@ -84,7 +84,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(family) = self.family(&request.name) else {
-            return Err(reply::unknown_tool(&request.name, &self.tool_names()));
+            let known: Vec<_> = self.tools().map(|tool| tool.name.as_ref()).collect();
+            return Err(reply::unknown_tool(&request.name, &known));
         };
         let reporter = Reporter::new(context.meta.get_progress_token(), self.outbox.clone());
         let call = Call { tool: &request.name, arguments: request.arguments.unwrap_or_default() };

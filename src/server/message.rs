@@ -3,11 +3,12 @@
 use std::fmt;
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorData, InitializeRequestParams, JsonRpcMessage, RequestId,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientJsonRpcMessage, ClientRequest,
+    ErrorData, Implementation, InitializeRequest, InitializeRequestParams, RequestId,
 };
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::reply;
 
@@ -37,14 +38,12 @@ impl Refusal {
     }
 }
 
-/// Methods that this protocol defines for clients: parameters of another shape are wrong parameters, not an unknown
-/// method.
+/// Further methods that this protocol defines for clients: parameters of another shape are wrong parameters, not an
+/// unknown method.
 const KNOWN_METHODS: &[&str] = &[
-    "initialize",
     "ping",
     "server/discover",
     "tools/list",
-    "tools/call",
     "completion/complete",
     "logging/setLevel",
     "prompts/get",
@@ -57,16 +56,18 @@ const KNOWN_METHODS: &[&str] = &[
 ];
 
 /// Reads one line.
-pub fn read(line: &[u8]) -> Incoming {
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
-    if line.is_empty() {
+pub fn read(line: Vec<u8>) -> Incoming {
+    let text = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line).trim_ascii();
+    if text.is_empty() {
         return Incoming::Ignored;
     }
-    match serde_json::from_slice::<Value>(line) {
+    let parsed = serde_json::from_slice::<Value>(text).map_err(|error| unreadable(text, &error));
+    drop(line);
+    match parsed {
         Ok(Value::Object(object)) => read_object(object),
         Ok(Value::Array(_)) => Refusal::without_id(reply::no_batches()),
         Ok(_) => Refusal::without_id(reply::not_an_object()),
-        Err(error) => unreadable(line, &error),
+        Err(refusal) => refusal,
     }
 }
 
@@ -111,33 +112,54 @@ fn notification(object: Map<String, Value>) -> Incoming {
     }
 }
 
-fn request(id: RequestId, method: &str, object: Map<String, Value>) -> Incoming {
-    let message = match ClientJsonRpcMessage::deserialize(Value::Object(object)) {
-        Ok(message) => message,
-        Err(error) => {
-            let error = reply::wrong_params(method, &error.to_string());
-            return Incoming::Refused(Refusal { id: Some(id), error });
-        }
+fn request(id: RequestId, method: &str, mut object: Map<String, Value>) -> Incoming {
+    let mut params = || object.remove("params").unwrap_or_default();
+    let request = match method {
+        "initialize" => initialize(params()),
+        "tools/call" => tool_call(params()),
+        _ => other_request(method, object),
     };
-    if let JsonRpcMessage::Request(request) = &message
-        && let ClientRequest::CustomRequest(custom) = &request.request
-        && KNOWN_METHODS.contains(&method)
-    {
-        let why = explain(method, custom.params.as_ref());
-        return Incoming::Refused(Refusal { id: Some(id), error: reply::wrong_params(method, &why) });
+    match request {
+        Ok(request) => Incoming::Message(Box::new(ClientJsonRpcMessage::request(request, id))),
+        Err(why) => Incoming::Refused(Refusal { id: Some(id), error: reply::wrong_params(method, &why) }),
     }
-    Incoming::Message(Box::new(message))
 }
 
-/// Why the parameters of a known method were not taken.
-fn explain(method: &str, params: Option<&Value>) -> String {
-    let params = params.unwrap_or(&Value::Null);
-    let error = match method {
-        "initialize" => InitializeRequestParams::deserialize(params).err(),
-        "tools/call" => rmcp::model::CallToolRequestParams::deserialize(params).err(),
-        _ => None,
-    };
-    error.map_or_else(|| "they have the wrong shape".to_owned(), |error| error.to_string())
+/// Straight to its type: the general way copies a large script several times.
+fn tool_call(params: Value) -> Result<ClientRequest, String> {
+    let mut params = CallToolRequestParams::deserialize(params).map_err(|error| error.to_string())?;
+    let meta = params.meta.take();
+    let mut request = CallToolRequest::new(params);
+    request.extensions.insert(meta.unwrap_or_default());
+    Ok(ClientRequest::CallToolRequest(request))
+}
+
+/// Only the version matters to this server: a client that describes itself or its capabilities in a shape of its own is
+/// welcome.
+fn initialize(mut params: Value) -> Result<ClientRequest, String> {
+    if let Some(params) = params.as_object_mut() {
+        let usable = |key: &str, check: fn(&Value) -> bool| params.get(key).is_some_and(check);
+        let capabilities = usable("capabilities", |value| ClientCapabilities::deserialize(value).is_ok());
+        let client = usable("clientInfo", |value| Implementation::deserialize(value).is_ok());
+        if !capabilities {
+            params.insert("capabilities".to_owned(), json!({}));
+        }
+        if !client {
+            params.insert("clientInfo".to_owned(), json!({"name": "unknown", "version": ""}));
+        }
+    }
+    let params = InitializeRequestParams::deserialize(params).map_err(|error| error.to_string())?;
+    Ok(ClientRequest::InitializeRequest(InitializeRequest::new(params)))
+}
+
+fn other_request(method: &str, object: Map<String, Value>) -> Result<ClientRequest, String> {
+    match ClientRequest::deserialize(Value::Object(object)) {
+        Ok(ClientRequest::CustomRequest(_)) if KNOWN_METHODS.contains(&method) => {
+            Err("they have the wrong shape".to_owned())
+        }
+        Ok(request) => Ok(request),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// An id as this protocol allows it: a string, or an integer of 64 bits.
@@ -214,7 +236,7 @@ mod tests {
     use super::*;
 
     fn refusal(line: &[u8]) -> (i32, Option<String>, String) {
-        match read(line) {
+        match read(line.to_vec()) {
             Incoming::Refused(Refusal { id, error }) => {
                 (error.code.0, id.map(|id| id.to_string()), error.message.into_owned())
             }
@@ -275,7 +297,7 @@ mod tests {
     fn ids_are_strings_and_integers() {
         for id in ["1", "-1", "0", "9223372036854775807", "\"\"", "\"a b\"", "\"1\""] {
             let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}");
-            assert!(matches!(read(line.as_bytes()), Incoming::Message(_)), "{id} was refused");
+            assert!(matches!(read(line.into_bytes()), Incoming::Message(_)), "{id} was refused");
         }
         for id in ["null", "true", "1.5", "1e3", "[]", "{}", "9223372036854775808"] {
             let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}");
@@ -299,10 +321,10 @@ mod tests {
     #[test]
     fn blank_lines_and_answers_are_ignored() {
         for line in [&b""[..], b"  \t", b"\r", b"{\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}"] {
-            assert!(matches!(read(line), Incoming::Ignored), "{}", String::from_utf8_lossy(line));
+            assert!(matches!(read(line.to_vec()), Incoming::Ignored), "{}", String::from_utf8_lossy(line));
         }
         assert!(matches!(
-            read(b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}\r"),
+            read(b"\xef\xbb\xbf{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"ping\"}\r".to_vec()),
             Incoming::Message(_)
         ));
     }

@@ -39,8 +39,8 @@ fn result(text: String, fields: Value) -> CallToolResult {
 }
 
 /// Notes of a result: the run's own, and what its tier makes necessary.
-fn notes_for(tier: Tier, notes: &[String]) -> Vec<String> {
-    let unconfined = (tier == Tier::None).then(|| UNCONFINED.to_owned());
+fn notes_for(tier: Option<Tier>, notes: &[String]) -> Vec<String> {
+    let unconfined = (tier == Some(Tier::None)).then(|| UNCONFINED.to_owned());
     unconfined.into_iter().chain(notes.iter().map(|note| one_line(note))).collect()
 }
 

@@ -122,7 +122,10 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
     /// Gives a line's message on, or answers it, or drops it.
     fn admit(&mut self, line: Line) -> Option<ClientJsonRpcMessage> {
         let (incoming, length) = match line {
-            Line::Whole(line) => (message::read(&line), line.len()),
+            Line::Whole(line) => {
+                let length = line.len();
+                (message::read(line), length)
+            }
             Line::TooLong { head, tail } => {
                 (Incoming::Refused(message::too_long(&head, &tail, MAX_LINE)), MAX_LINE)
             }

@@ -13,10 +13,7 @@ use super::{UNCONFINED, limits_in_words, notes_for, one_line, result};
 /// The answer of `check_environment`: nine lines that clients of old know, then ours.
 pub fn overview(overview: &Overview) -> CallToolResult {
     let layers = overview.layers.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let notes = match &overview.tier {
-        Ok(tier) => notes_for(*tier, &overview.notes),
-        Err(_) => overview.notes.iter().map(|note| one_line(note)).collect(),
-    };
+    let notes = overview.notes.iter().map(|note| one_line(note)).collect::<Vec<_>>();
     let mut lines = vec![
         format!("Python version: {}", either(&overview.python)),
         format!("uv: {}", either(&overview.uv)),
@@ -34,10 +31,10 @@ pub fn overview(overview: &Overview) -> CallToolResult {
         lines.push(format!("Layers: {}", layers.join(", ")));
     }
     lines.extend(notes.iter().map(|note| format!("Note: {note}")));
-    result(lines.join("\n"), overview_fields(overview, &layers, &notes))
+    result(lines.join("\n"), overview_fields(overview, &layers))
 }
 
-fn overview_fields(overview: &Overview, layers: &[String], notes: &[String]) -> Value {
+fn overview_fields(overview: &Overview, layers: &[String]) -> Value {
     let mut fields = json!({
         "python": overview.python.as_ref().ok(),
         "uv": overview.uv.as_ref().ok(),
@@ -51,7 +48,7 @@ fn overview_fields(overview: &Overview, layers: &[String], notes: &[String]) -> 
         "max_timeout": overview.max_timeout,
         "max_output_bytes": overview.max_output_bytes,
         "cache_warming": overview.warming,
-        "notes": notes,
+        "notes": notes_for(overview.tier.as_ref().ok().copied(), &overview.notes),
     });
     let missing = [
         ("python", overview.python.as_ref().err().cloned()),

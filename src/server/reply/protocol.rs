@@ -96,7 +96,7 @@ pub fn too_many_calls() -> ErrorData {
 }
 
 /// A tool that does not exist.
-pub fn unknown_tool(name: &str, known: &[String]) -> ErrorData {
+pub fn unknown_tool(name: &str, known: &[&str]) -> ErrorData {
     let name: String = name.chars().take(80).collect();
     ErrorData::invalid_params(format!("unknown tool `{name}`; the tools are {}", known.join(", ")), None)
 }

@@ -15,7 +15,7 @@ pub fn report(report: &ExecutionReport, limit: usize) -> CallToolResult {
     let stdout = Shown::new(&report.stdout, out_share);
     let stderr = Shown::new(&report.stderr, err_share);
     let signal = report.status.signal().filter(|_| !report.timed_out).map(signal_name);
-    let mut notes = notes_for(report.tier, &report.notes);
+    let mut notes = notes_for(Some(report.tier), &report.notes);
     notes.extend(signal.iter().map(|signal| format!("ended by signal {signal}")));
     notes.extend(stdout.note("stdout"));
     notes.extend(stderr.note("stderr"));
@@ -134,7 +134,7 @@ fn marker(share: usize) -> String {
     }
 }
 
-/// Names of signals by their numbers in a sandbox; these are Linux's, whatever runs the server.
+/// Names of signals by their numbers inside a sandbox, which are the same whatever runs the server.
 fn signal_name(signal: i32) -> String {
     const NAMES: [&str; 31] = [
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",

@@ -40,7 +40,7 @@ impl ExecuteTools {
 
     async fn execute(
         &self,
-        arguments: Arguments<'_>,
+        mut arguments: Arguments<'_>,
         progress: ProgressSink,
     ) -> Result<CallToolResult, ArgumentError> {
         let script = arguments.text("script")?;
@@ -62,7 +62,7 @@ impl ExecuteTools {
         })
     }
 
-    async fn validate(&self, arguments: Arguments<'_>) -> Result<CallToolResult, ArgumentError> {
+    async fn validate(&self, mut arguments: Arguments<'_>) -> Result<CallToolResult, ArgumentError> {
         let script = arguments.text("script")?;
         let dependencies = arguments.list("dependencies")?;
         Ok(reply::validation(&self.executor.validate(script, dependencies).await, self.python))
