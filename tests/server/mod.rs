@@ -281,7 +281,7 @@ impl Client {
 
     async fn read(&mut self) -> Option<Value> {
         let lines = self.output.as_mut().expect("output is open");
-        let line = tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await;
+        let line = tokio::time::timeout(Duration::from_secs(50), lines.next_line()).await;
         let line = line.expect("the server is silent").expect("output is text")?;
         let value: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(value["jsonrpc"], "2.0", "{line}");
@@ -331,7 +331,7 @@ impl Client {
     /// What the server ended with.
     pub async fn ended(self) -> Result<(), ServeError> {
         let Self { served, .. } = self;
-        tokio::time::timeout(Duration::from_secs(60), served)
+        tokio::time::timeout(Duration::from_secs(50), served)
             .await
             .expect("the server does not end")
             .expect("no panic")
