@@ -9,4 +9,5 @@ pub mod launcher;
 pub mod sandbox;
 pub mod script;
 pub mod seccomp;
+pub mod server;
 pub mod settings;

@@ -1,0 +1,105 @@
+//! rmcp's callbacks: who we are, which tools there are, and the life of one tool call.
+
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams,
+    InitializeResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities,
+    ServerConfig, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::{ErrorData, ServerHandler};
+use tokio_util::sync::CancellationToken;
+
+use super::outbox::Outbox;
+use super::progress::Reporter;
+use super::reply;
+use super::tools::{Call, Family};
+
+/// While more than this waits to be read by the client, no further call is started: its result would have to be kept.
+const BUSY_BACKLOG: usize = 4 << 20;
+
+/// How long a client of the stateless protocol may keep the list of tools: it does not change while the server runs.
+const LIST_TTL_MS: u64 = 3_600_000;
+
+/// The server as rmcp sees it.
+pub struct Handler {
+    /// Each with its tools, which never change.
+    families: Vec<(Vec<Tool>, Box<dyn Family>)>,
+    outbox: Outbox,
+    closing: CancellationToken,
+}
+
+impl Handler {
+    /// A handler that offers the tools of `families`, in that order, and drops every call when `closing` is cancelled.
+    pub fn new(families: Vec<Box<dyn Family>>, outbox: Outbox, closing: CancellationToken) -> Self {
+        let families = families.into_iter().map(|family| (family.tools(), family)).collect();
+        Self { families, outbox, closing }
+    }
+
+    fn family(&self, tool: &str) -> Option<&dyn Family> {
+        let (_, family) =
+            self.families.iter().find(|(tools, _)| tools.iter().any(|known| known.name == tool))?;
+        Some(family.as_ref())
+    }
+
+    fn tools(&self) -> impl Iterator<Item = &Tool> {
+        self.families.iter().flat_map(|(tools, _)| tools)
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+            .with_server_info(Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")))
+            .with_instructions(reply::INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        mut request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let answer = self.negotiate_initialize(&request)?;
+        request.protocol_version = answer.protocol_version.clone();
+        context.peer.set_peer_info(request);
+        Ok(answer)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let mut list = ListToolsResult::with_all_items(self.tools().cloned().collect());
+        if context.protocol_version().is_some_and(|version| !version.has_initialize()) {
+            list.ttl_ms = Some(LIST_TTL_MS);
+            list.cache_scope = Some(CacheScope::Private);
+        }
+        Ok(list)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(family) = self.family(&request.name) else {
+            let known: Vec<_> = self.tools().map(|tool| tool.name.as_ref()).collect();
+            return Err(reply::unknown_tool(&request.name, &known));
+        };
+        let reporter = Reporter::new(context.meta.get_progress_token(), self.outbox.clone());
+        let call = Call { tool: &request.name, arguments: request.arguments.unwrap_or_default() };
+        let work = async {
+            self.outbox.below(BUSY_BACKLOG).await;
+            reporter.during(|progress| family.call(call, progress)).await
+        };
+        // Leaving here drops the work, and that kills what it had started.
+        tokio::select! {
+            biased;
+            // No answer is sent to a request that was cancelled; this one goes nowhere.
+            () = context.ct.cancelled() => Err(reply::cancelled()),
+            result = work => Ok(result.into()),
+            () = self.closing.cancelled() => Ok(reply::server_is_ending().into()),
+        }
+    }
+}

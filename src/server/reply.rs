@@ -1,0 +1,119 @@
+//! All wording: what clients, agents and people read. Pure.
+//!
+//! Clients differ in what they show to the model: some only the text, some only the structured part. Each therefore
+//! stands alone, and what a script prints can change its own fields only.
+
+pub mod describe;
+mod environment;
+mod failure;
+mod protocol;
+mod report;
+
+use std::fmt;
+use std::time::Duration;
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::Value;
+
+use crate::execution::Progress;
+use crate::sandbox::{Tier, spec::Limits};
+
+pub use describe::INSTRUCTIONS;
+pub use environment::{overview, validation};
+pub use failure::{failure, server_is_ending, wrong_arguments};
+pub use protocol::{
+    cancelled, duplicate_id, line_too_long, no_batches, no_method, no_version, not_an_object,
+    not_initialized, not_unicode, request_and_answer, too_many_calls, unknown_tool, unreadable, unusable_id,
+    wrong_params,
+};
+pub use report::report;
+
+/// What stands in every result of the lowest tier.
+const UNCONFINED: &str = "unconfined: no sandbox protects this machine from the script";
+
+/// A result in words and in fields.
+fn result(text: String, fields: Value) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(fields);
+    result
+}
+
+/// Notes of a result: the run's own, and what its tier makes necessary.
+fn notes_for(tier: Option<Tier>, notes: &[String]) -> Vec<String> {
+    let unconfined = (tier == Some(Tier::None)).then(|| UNCONFINED.to_owned());
+    unconfined.into_iter().chain(notes.iter().map(|note| one_line(note))).collect()
+}
+
+/// A text that cannot pass for several lines.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What a progress notification says.
+pub fn progress(progress: Option<&Progress>, elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    match progress {
+        None | Some(Progress::Running) => format!("running, {seconds} s"),
+        Some(Progress::Queued) => format!("waiting for a free place, {seconds} s"),
+        Some(Progress::Preparing { what, done, total: 0 }) if *done == 0 => format!("{what}, {seconds} s"),
+        Some(Progress::Preparing { what, done, total: 0 }) => format!("{what} ({done}), {seconds} s"),
+        Some(Progress::Preparing { what, done, total }) => format!("{what} ({done} of {total}), {seconds} s"),
+        Some(Progress::Output(line)) => format!("running, {seconds} s: {line}"),
+    }
+}
+
+/// A number of bytes, as a person says it; exact.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+        let unit = units.into_iter().find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift);
+        match unit {
+            Some((shift, name)) => write!(f, "{} {name}", self.0 >> shift),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+/// The limits of one run in one line.
+fn limits_in_words(limits: &Limits) -> String {
+    let processors = limits.cpu_percent.map_or_else(
+        || "all processors".to_owned(),
+        |percent| format!("{}.{:02} processors", percent / 100, percent % 100),
+    );
+    format!(
+        "memory {}, {} processes, {} open files, disk {}, {processors}",
+        Bytes(limits.memory),
+        limits.processes,
+        limits.open_files,
+        Bytes(limits.disk)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_exact() {
+        let shown: Vec<_> = [0, 1, 1024, 1025, 102_400, 1 << 20, 3 << 29, 2 << 30]
+            .map(|bytes| Bytes(bytes).to_string())
+            .into();
+        assert_eq!(
+            shown,
+            ["0 bytes", "1 bytes", "1 KiB", "1025 bytes", "100 KiB", "1 MiB", "1536 MiB", "2 GiB"]
+        );
+    }
+
+    #[test]
+    fn progress_says_what_and_how_long() {
+        let say = |step| progress(Some(&step), Duration::from_millis(2900));
+        assert_eq!(say(Progress::Queued), "waiting for a free place, 2 s");
+        assert_eq!(say(Progress::Output("row 5".into())), "running, 2 s: row 5");
+        let preparing = |done, total| Progress::Preparing { what: "downloading".into(), done, total };
+        assert_eq!(say(preparing(0, 0)), "downloading, 2 s");
+        assert_eq!(say(preparing(1, 3)), "downloading (1 of 3), 2 s");
+        assert_eq!(progress(None, Duration::from_secs(5)), "running, 5 s");
+    }
+}

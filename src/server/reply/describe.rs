@@ -1,0 +1,36 @@
+//! What an agent is told about the tools before it uses them. Every byte of it is paid for in every conversation.
+
+/// `execute_python`.
+pub const EXECUTE: &str = "Run a Python script in a fresh, throw-away sandbox; print what you need. Packages: PEP 723 \
+                           `# /// script` block or `dependencies`.";
+/// `check_environment`.
+pub const CHECK: &str = "Python, sandbox, limits.";
+/// `validate_script`.
+pub const VALIDATE: &str = "Check metadata and syntax without running.";
+
+/// Told once, at the start of a conversation; the most important first. At most 2,048 characters.
+pub const INSTRUCTIONS: &str = "\
+Runs Python scripts, each in a sandbox of its own that is thrown away after the run: no variables, files or installed \
+packages stay for the next call, and nothing of the user's files is visible.
+
+- Print what you need; the last expression is not shown. Long output is cut, so print summaries.
+- Packages: name them in the script as PEP 723 inline metadata, or in `dependencies`; pin versions where results must \
+repeat. Do not call pip.
+  # /// script
+  # dependencies = [\"pandas>=2.2\"]
+  # ///
+- Write files only to the working directory or /tmp.
+- A script that fails is an ordinary result with its exit code and stderr. `isError` means that it was not run to its \
+end; the message says what to do.
+- `timeout_seconds` covers installing and running; the first use of large packages may need more than the default.
+- `validate_script` finds wrong metadata and syntax errors without running anything; `check_environment` shows the \
+Python version, the sandbox, limits and network.";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn instructions_fit_into_what_clients_show() {
+        let length = super::INSTRUCTIONS.chars().count();
+        assert!(length <= 2048, "{length} characters");
+    }
+}

@@ -1,0 +1,144 @@
+//! `execute_python`, `check_environment` and `validate_script`: one script, one throw-away sandbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use serde_json::json;
+
+use crate::environment::PythonVersion;
+use crate::execution::{Execute, ExecutionRequest, ProgressSink};
+use crate::sandbox::BoxFuture;
+use crate::server::arguments::{ArgumentError, Arguments, Seconds};
+use crate::server::reply;
+use crate::settings::Settings;
+
+use super::{Call, Family};
+
+const EXECUTE: &str = "execute_python";
+const CHECK: &str = "check_environment";
+const VALIDATE: &str = "validate_script";
+
+/// The family.
+pub struct ExecuteTools {
+    executor: Arc<dyn Execute>,
+    timeouts: Seconds,
+    max_output_bytes: usize,
+    python: PythonVersion,
+}
+
+impl ExecuteTools {
+    /// Tools that hand their work to `executor`.
+    pub fn new(executor: Arc<dyn Execute>, settings: &Settings) -> Self {
+        Self {
+            executor,
+            timeouts: Seconds { default: settings.default_timeout, max: settings.max_timeout },
+            max_output_bytes: settings.max_output_bytes,
+            python: settings.python.unwrap_or(PythonVersion::DEFAULT),
+        }
+    }
+
+    async fn execute(
+        &self,
+        mut arguments: Arguments<'_>,
+        progress: ProgressSink,
+    ) -> Result<CallToolResult, ArgumentError> {
+        let script = arguments.text("script")?;
+        let dependencies = arguments.list("dependencies")?;
+        let (timeout, lowered) = arguments.seconds("timeout_seconds", self.timeouts)?;
+        let python = arguments.python_version("python_version")?;
+        let request =
+            ExecutionRequest { script, dependencies, python, timeout: Duration::from_secs(timeout) };
+        let mut result = self.executor.execute(request, progress).await;
+        if let Some(note) = lowered {
+            match &mut result {
+                Ok(report) => report.notes.push(note),
+                Err(error) => error.notes.push(note),
+            }
+        }
+        Ok(match result {
+            Ok(report) => reply::report(&report, self.max_output_bytes),
+            Err(error) => reply::failure(&error),
+        })
+    }
+
+    async fn validate(&self, mut arguments: Arguments<'_>) -> Result<CallToolResult, ArgumentError> {
+        let script = arguments.text("script")?;
+        let dependencies = arguments.list("dependencies")?;
+        Ok(reply::validation(&self.executor.validate(script, dependencies).await, self.python))
+    }
+
+    async fn dispatch(
+        &self,
+        call: Call<'_>,
+        progress: ProgressSink,
+    ) -> Result<CallToolResult, ArgumentError> {
+        match call.tool {
+            EXECUTE => {
+                let known = &["script", "dependencies", "timeout_seconds", "python_version"];
+                self.execute(Arguments::new(EXECUTE, call.arguments, known)?, progress).await
+            }
+            VALIDATE => {
+                self.validate(Arguments::new(VALIDATE, call.arguments, &["script", "dependencies"])?).await
+            }
+            _ => {
+                Arguments::new(CHECK, call.arguments, &[])?;
+                Ok(reply::overview(&self.executor.overview().await))
+            }
+        }
+    }
+}
+
+impl Family for ExecuteTools {
+    fn tools(&self) -> Vec<Tool> {
+        let dependencies = json!({"type": "array", "items": {"type": "string"}});
+        let execute = json!({
+            "type": "object",
+            "properties": {
+                "script": {"type": "string"},
+                "dependencies": dependencies,
+                "timeout_seconds": {"type": "integer", "default": self.timeouts.default, "maximum": self.timeouts.max},
+                "python_version": {"type": "string"},
+            },
+            "required": ["script"],
+        });
+        let validate = json!({
+            "type": "object",
+            "properties": {"script": {"type": "string"}, "dependencies": dependencies},
+            "required": ["script"],
+        });
+        vec![
+            tool(EXECUTE, "Run Python", reply::describe::EXECUTE, execute)
+                .with_annotations(annotations(Reach::World)),
+            tool(CHECK, "Environment", reply::describe::CHECK, json!({"type": "object"}))
+                .with_annotations(annotations(Reach::Reading)),
+            tool(VALIDATE, "Validate script", reply::describe::VALIDATE, validate)
+                .with_annotations(annotations(Reach::Reading)),
+        ]
+    }
+
+    fn call<'a>(&'a self, call: Call<'a>, progress: ProgressSink) -> BoxFuture<'a, CallToolResult> {
+        Box::pin(async move {
+            self.dispatch(call, progress).await.unwrap_or_else(|error| reply::wrong_arguments(&error))
+        })
+    }
+}
+
+/// What a tool can touch.
+#[derive(Clone, Copy)]
+enum Reach {
+    /// It changes nothing and asks nobody.
+    Reading,
+    /// It runs code that may use the network; what it changes is thrown away.
+    World,
+}
+
+fn annotations(reach: Reach) -> ToolAnnotations {
+    let reading = matches!(reach, Reach::Reading);
+    ToolAnnotations::from_raw(None, Some(reading), Some(false), Some(reading), Some(!reading))
+}
+
+fn tool(name: &'static str, title: &str, description: &'static str, schema: serde_json::Value) -> Tool {
+    let serde_json::Value::Object(schema) = schema else { unreachable!("schemas above are objects") };
+    Tool::new(name, description, schema).with_title(title)
+}
