@@ -1,6 +1,7 @@
 //! What a person types: flags and subcommands, turned into validated settings. It starts nothing.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -98,6 +99,31 @@ pub struct Options {
     /// Folder for packages and environments; without it, one in your cache folder
     #[arg(long, global = true, value_name = "FOLDER")]
     pub data_dir: Option<PathBuf>,
+    /// Space that packages and environments may take together, such as 500M or 5G
+    #[arg(long, global = true, value_name = "SIZE", default_value = "5G", value_parser = size)]
+    pub cache_size: u64,
+    /// Seconds after which an environment's requirements are resolved again
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 86_400)]
+    pub resolve_ttl: u64,
+    /// Use package indexes of your configuration that have no TLS
+    #[arg(long, global = true)]
+    pub allow_http_index: bool,
+}
+
+/// A size in bytes: a number, with K, M, G or T for powers of 1,024.
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no size; write it like 500M or 5G");
+    let upper = text.trim().to_ascii_uppercase();
+    let plain = upper.trim_end_matches("IB").trim_end_matches('B');
+    let (digits, shift) = match plain.char_indices().last() {
+        Some((at, 'K')) => (&plain[..at], 10),
+        Some((at, 'M')) => (&plain[..at], 20),
+        Some((at, 'G')) => (&plain[..at], 30),
+        Some((at, 'T')) => (&plain[..at], 40),
+        _ => (plain, 0),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
 /// Tiers that can be required.
@@ -157,6 +183,9 @@ impl Options {
             uv: self.uv_path,
             pass_env: self.pass_env,
             data_dir: self.data_dir,
+            cache_size: self.cache_size,
+            resolve_ttl: Duration::from_secs(self.resolve_ttl),
+            allow_http_index: self.allow_http_index,
         })
     }
 }
@@ -189,6 +218,17 @@ mod tests {
         );
         assert!(settings.warm_cache);
         assert_eq!((settings.python, settings.require), (None, None));
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        assert_eq!(
+            [size("1024"), size("5G"), size("500MiB"), size("2kb")],
+            [Ok(1024), Ok(5 << 30), Ok(500 << 20), Ok(2048)]
+        );
+        for wrong in ["", "0", "-1", "G", "5X", "99999999999T"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

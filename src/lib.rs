@@ -2,6 +2,7 @@
 //! and thrown away.
 
 pub mod cli;
+pub mod commands;
 pub mod environment;
 pub mod execution;
 #[cfg(native)]

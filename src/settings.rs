@@ -1,6 +1,7 @@
 //! Validated values of flags and environment variables. Pure: it reads nothing itself.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::environment::PythonVersion;
 use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
@@ -34,4 +35,10 @@ pub struct Settings {
     pub pass_env: Vec<String>,
     /// Folder of cached packages and environments; `None` is the user's data folder.
     pub data_dir: Option<PathBuf>,
+    /// Bytes that packages and environments may take together.
+    pub cache_size: u64,
+    /// After this time an environment's requirements are resolved again.
+    pub resolve_ttl: Duration,
+    /// Whether an index without TLS that stands in the environment or in uv's configuration is used.
+    pub allow_http_index: bool,
 }

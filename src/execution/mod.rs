@@ -2,10 +2,14 @@
 //! which backend it has.
 
 mod capture;
+mod check;
+mod engine;
+mod failure;
 pub mod report;
 pub mod request;
 pub mod run;
 
+pub use engine::{Engine, Prepared};
 pub use report::{Captured, ExecutionError, ExecutionReport, FailureKind};
 pub use request::{ExecutionRequest, Progress, ProgressSink};
 
@@ -15,6 +19,7 @@ use validation::Validation;
 
 pub mod overview;
 pub mod validation;
+pub mod warm;
 
 /// What the outer rooms (the server, the command line) ask for. Dropping a future that one of these returned kills
 /// what it had started.

@@ -1,6 +1,7 @@
 //! What this machine offers and how the server is set up. Pure data.
 
 use crate::sandbox::{Backend, LayerStatus, Tier, facts::Refusal, spec::Limits, spec::Network};
+use crate::settings::Settings;
 
 /// The state behind `check_environment`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,4 +32,27 @@ pub struct Overview {
     pub warming: String,
     /// Things the user should know.
     pub notes: Vec<String>,
+}
+
+impl Overview {
+    /// What can be told where the server cannot run anything.
+    pub fn unusable(settings: &Settings, reason: &str) -> Self {
+        let refusal =
+            Refusal { reason: reason.to_owned(), remedy: "Correct it and start the server again".to_owned() };
+        Self {
+            python: Err("not looked for".to_owned()),
+            uv: Err("not looked for".to_owned()),
+            platform: std::env::consts::OS.to_owned(),
+            backend: settings.backend,
+            tier: Err(refusal),
+            layers: Vec::new(),
+            network: settings.network,
+            limits: settings.limits,
+            default_timeout: settings.default_timeout,
+            max_timeout: settings.max_timeout,
+            max_output_bytes: settings.max_output_bytes,
+            warming: "disabled".to_owned(),
+            notes: Vec::new(),
+        }
+    }
 }

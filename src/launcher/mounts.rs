@@ -211,13 +211,16 @@ impl Builder<'_> {
         let Some(tree) = self.sources.pop() else {
             return Err(Failed::plain(STAGE, format!("no source for /{}", target.display())));
         };
-        let place = if directory {
-            self.directory(target, 0o755)?
-        } else {
-            self.file(target, b"", 0o444)?;
-            self.open(target, OFlags::PATH)?
-        };
+        let place = if directory { self.directory(target, 0o755)? } else { self.place_for_file(target)? };
         attach(tree.as_fd(), place.as_fd()).map_err(failed("attaching", target))
+    }
+
+    /// A file to attach another one to; one that is there already will do.
+    fn place_for_file(&self, target: &Path) -> Result<OwnedFd, Failed> {
+        match self.create(target, 0o444) {
+            Err(failed) if failed.0.errno != Some(libc::EEXIST) => Err(failed),
+            _ => self.open(target, OFlags::PATH),
+        }
     }
 
     fn parents(&self, target: &Path) -> Result<(), Failed> {

@@ -8,6 +8,7 @@ pub mod facts;
 pub mod linux;
 #[cfg(native)]
 pub mod none;
+pub mod select;
 pub mod spec;
 
 use std::fmt;

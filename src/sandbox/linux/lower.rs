@@ -134,13 +134,14 @@ fn etc_steps(entries: &[EtcEntry]) -> Vec<RootStep> {
     entries.iter().map(step).collect()
 }
 
-/// The specification's mounts without those that a system folder shows already, outer ones first.
+/// The specification's mounts without those that are shown already, outer ones first.
 fn visible_mounts(spec: &SandboxSpec, host: &HostLayout) -> Result<Vec<Mount>, StartError> {
     let shown = |mount: &Mount| {
         let same =
             mount.source == MountSource::Host(mount.target.clone()) && mount.access == Access::ReadOnly;
         let in_system = |entry: &SystemEntry| matches!(entry, SystemEntry::Folder(folder) if mount.target.starts_with(folder));
-        same && host.system.iter().any(in_system)
+        let in_etc = |entry: &EtcEntry| matches!(entry, EtcEntry::Bind { source, path, .. } if source == path && mount.target.starts_with(path));
+        same && (host.system.iter().any(in_system) || host.etc.iter().any(in_etc))
     };
     let mut mounts: Vec<Mount> = spec.mounts.iter().filter(|mount| !shown(mount)).cloned().collect();
     mounts.sort_by(|a, b| a.target.cmp(&b.target));

@@ -1,0 +1,94 @@
+//! What a person types: the subcommands, each in its own file, and the way into them.
+
+mod run;
+mod serve;
+mod validate;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::environment::{Environments, HostEnv, Options, PlainHttp};
+use crate::execution::Engine;
+use crate::sandbox::Sandbox;
+use crate::sandbox::select::select;
+use crate::settings::Settings;
+
+/// Exit code where this program itself failed and nothing of a script was run, as `env` and `docker run` use it.
+pub const FAILED: u8 = 125;
+
+/// Exit code of `run` after a timeout, as `timeout` uses it.
+pub const TIMED_OUT: u8 = 124;
+
+/// Reads the command line and does what it says.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let settings = match cli.options.settings() {
+        Ok(settings) => settings,
+        Err(error) => error.exit(),
+    };
+    log_to_stderr();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("the runtime could not be started: {error}")),
+    };
+    let code = runtime.block_on(async {
+        match cli.command {
+            None => serve::serve(settings).await,
+            Some(Command::Run(args)) => run::run(settings, args).await,
+            Some(Command::Validate(args)) => validate::validate(settings, args).await,
+        }
+    });
+    // A thread that still waits for standard input must not hold the end up.
+    runtime.shutdown_background();
+    code
+}
+
+/// `RUST_LOG` chooses what is logged; standard output is the protocol's.
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+}
+
+fn fail(message: &str) -> ExitCode {
+    eprintln!("error: {message}");
+    ExitCode::from(FAILED)
+}
+
+/// Puts the rooms together.
+async fn engine(settings: Settings) -> Result<Arc<Engine>, String> {
+    let sandbox = select(settings.backend, settings.require).await.map_err(|error| error.to_string())?;
+    engine_with(settings, sandbox)
+}
+
+fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
+    let options = Options {
+        data_dir: settings.data_dir.clone(),
+        uv: settings.uv.clone(),
+        python: settings.python,
+        cache_size: settings.cache_size,
+        resolve_ttl: settings.resolve_ttl,
+        plain_http: if settings.allow_http_index { PlainHttp::Allowed } else { PlainHttp::Refused },
+    };
+    let environments = Environments::open(options, HostEnv::capture(), Arc::clone(&sandbox));
+    let environments = environments.map_err(|error| error.to_string())?;
+    Ok(Arc::new(Engine::new(settings, sandbox, environments)))
+}
+
+/// A script from a file or, for `-`, from standard input.
+fn read_script(file: &Path) -> Result<String, String> {
+    let read = if file == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    read.map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => format!("{} is not UTF-8 text", file.display()),
+        _ => format!("{} could not be read: {error}", file.display()),
+    })
+}

@@ -1,0 +1,93 @@
+//! Without a subcommand: the MCP server on standard input and output.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+
+use super::{engine_with, fail};
+use crate::execution::overview::Overview;
+use crate::execution::validation::Validation;
+use crate::execution::{
+    Engine, Execute, ExecutionError, ExecutionReport, ExecutionRequest, FailureKind, ProgressSink, warm,
+};
+use crate::sandbox::BoxFuture;
+use crate::sandbox::select::select;
+use crate::server;
+use crate::settings::Settings;
+
+/// Serves until the end of input or a signal.
+pub async fn serve(settings: Settings) -> ExitCode {
+    let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
+    if settings.require.is_some() {
+        // A requirement is answered before anything else.
+        if let Err(error) = deferred.engine().await {
+            return fail(&error.message);
+        }
+    }
+    let background = Arc::clone(&deferred);
+    tokio::spawn(async move {
+        if let Ok(engine) = background.engine().await {
+            warm::warm(Arc::clone(engine)).await;
+        }
+    });
+    let asked_to_end = async {
+        if let Err(error) = server::terminated().await {
+            tracing::warn!("signals cannot be received, so they end the server at once: {error}");
+            std::future::pending::<()>().await;
+        }
+    };
+    match server::serve(deferred, &settings, server::stdin(), server::stdout(), asked_to_end).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+/// The engine while it comes up: the client's first request is answered before the sandbox has proved itself.
+struct Deferred {
+    settings: Settings,
+    engine: OnceCell<Arc<Engine>>,
+}
+
+impl Deferred {
+    async fn engine(&self) -> Result<&Arc<Engine>, ExecutionError> {
+        let build = || async {
+            let sandbox = select(self.settings.backend, self.settings.require).await;
+            let sandbox = sandbox.map_err(|error| error.to_string())?;
+            engine_with(self.settings.clone(), sandbox)
+        };
+        self.engine.get_or_try_init(build).await.map_err(|message: String| {
+            tracing::error!("{message}");
+            let (detail, notes) = (String::new(), Vec::new());
+            ExecutionError { kind: FailureKind::Storage, message, detail, notes }
+        })
+    }
+}
+
+impl Execute for Deferred {
+    fn execute(
+        &self,
+        request: ExecutionRequest,
+        progress: ProgressSink,
+    ) -> BoxFuture<'_, Result<ExecutionReport, ExecutionError>> {
+        Box::pin(async move { self.engine().await?.execute(request, progress).await })
+    }
+
+    fn validate(&self, script: String, dependencies: Vec<String>) -> BoxFuture<'_, Validation> {
+        Box::pin(async move {
+            match self.engine().await {
+                Ok(engine) => engine.validate(script, dependencies).await,
+                Err(error) => Validation { syntax: format!("not checked: {error}"), ..Validation::default() },
+            }
+        })
+    }
+
+    fn overview(&self) -> BoxFuture<'_, Overview> {
+        Box::pin(async move {
+            match self.engine().await {
+                Ok(engine) => engine.overview().await,
+                Err(error) => Overview::unusable(&self.settings, &error.message),
+            }
+        })
+    }
+}

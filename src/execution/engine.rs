@@ -1,0 +1,261 @@
+//! From a request to a report: script, environment, sandbox, run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::failure;
+use super::overview::Overview;
+use super::report::{ExecutionError, ExecutionReport};
+use super::request::{ExecutionRequest, Progress, ProgressSink};
+use super::run::{self, Finished};
+use super::validation::Validation;
+use super::{Execute, check, warm};
+use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
+use crate::sandbox::spec::{Command, HOME_DIR, InlineFile, Network, Role, SandboxSpec, USER_NAME, WORK_DIR};
+use crate::sandbox::{BoxFuture, Sandbox, Tier};
+use crate::script::{self, Analysis};
+use crate::settings::Settings;
+
+/// Name of the script inside, below the work directory.
+pub const SCRIPT: &str = "script.py";
+
+/// Calls that wait for a place, for each place: more are told to try again.
+const WAITING_PER_PLACE: usize = 16;
+
+/// Runs scripts. Shared by everything that serves.
+pub struct Engine {
+    pub(super) settings: Settings,
+    pub(super) sandbox: Arc<dyn Sandbox>,
+    pub(super) environments: Environments,
+    pub(super) warming: warm::Warming,
+    places: Semaphore,
+    waiting: AtomicUsize,
+}
+
+/// A run that only has to be started.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What the sandbox is to be.
+    pub spec: SandboxSpec,
+    /// The environment, in use as long as this lives.
+    pub environment: Environment,
+    /// Things the caller should know.
+    pub notes: Vec<String>,
+}
+
+impl Engine {
+    /// Puts the rooms together. Starts nothing.
+    pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>, environments: Environments) -> Self {
+        let places = Semaphore::new(settings.max_concurrent);
+        let warming = warm::Warming::new(settings.warm_cache);
+        Self { settings, sandbox, environments, warming, places, waiting: AtomicUsize::new(0) }
+    }
+
+    /// The sandbox backend.
+    pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
+        &self.sandbox
+    }
+
+    /// Makes everything ready for a run: checks the script, finds the interpreter, builds the environment.
+    pub async fn prepare(
+        &self,
+        request: &ExecutionRequest,
+        deadline: Instant,
+        progress: &ProgressSink,
+    ) -> Result<Prepared, ExecutionError> {
+        self.usable()?;
+        let analysis = script::read(&request.script, &request.dependencies);
+        if !analysis.is_valid() {
+            return Err(failure::invalid_script(&analysis));
+        }
+        let mut notes = notes_of(&analysis);
+        let environment = self.environment(&analysis, request, deadline, progress).await;
+        let environment = environment.map_err(|error| failure::environment(&error, &notes))?;
+        notes.extend(environment.notes.iter().cloned());
+        let spec = self.spec(&environment, request.script.as_bytes());
+        Ok(Prepared { spec, environment, notes })
+    }
+
+    fn usable(&self) -> Result<(), ExecutionError> {
+        let facts = self.sandbox.facts();
+        facts.tier.as_ref().map(drop).map_err(failure::refused)
+    }
+
+    async fn environment(
+        &self,
+        analysis: &Analysis,
+        request: &ExecutionRequest,
+        deadline: Instant,
+        progress: &ProgressSink,
+    ) -> Result<Environment, crate::environment::EnvironmentError> {
+        let wanted = environment_request(analysis, request);
+        let progress = Arc::clone(progress);
+        let phases = Arc::new(move |phase: Phase| {
+            progress(Progress::Preparing { what: phase.what, done: phase.done, total: phase.total });
+        });
+        self.environments.prepare(&wanted, deadline, phases).await
+    }
+
+    /// What a script's sandbox may see and use.
+    pub(super) fn spec(&self, environment: &Environment, script: &[u8]) -> SandboxSpec {
+        let mut mounts = environment.mounts.clone();
+        let mut env = base_environment();
+        if self.settings.network != Network::None {
+            env.extend(self.environments.connection().for_scripts());
+            mounts.extend(self.environments.connection().mounts().iter().cloned());
+        }
+        env.extend(environment.env.clone());
+        for name in &self.settings.pass_env {
+            if let Ok(value) = std::env::var(name) {
+                env.insert(name.clone(), value);
+            }
+        }
+        mounts.dedup();
+        SandboxSpec {
+            role: Role::Run,
+            command: Command {
+                program: environment.python.clone(),
+                args: vec![format!("{WORK_DIR}/{SCRIPT}")],
+                env,
+                cwd: WORK_DIR.into(),
+            },
+            mounts,
+            files: vec![InlineFile { path: SCRIPT.into(), content: script.into() }],
+            network: self.settings.network,
+            limits: self.settings.limits,
+            channel: false,
+        }
+    }
+
+    async fn execute_now(
+        &self,
+        request: ExecutionRequest,
+        progress: ProgressSink,
+    ) -> Result<ExecutionReport, ExecutionError> {
+        let arrived = Instant::now();
+        let _place = self.place(&progress).await?;
+        let deadline = Instant::now() + request.timeout;
+        let prepared = self.prepare(&request, deadline, &progress).await?;
+        let limit = self.settings.max_output_bytes;
+        let sandbox = self.sandbox.as_ref();
+        let finished = run::run(sandbox, &prepared.spec, deadline, limit, Some(&progress)).await;
+        let finished = finished.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
+        Ok(self.report(finished, prepared, arrived.elapsed()))
+    }
+
+    /// Waits for a free place, first come, first served.
+    async fn place(
+        &self,
+        progress: &ProgressSink,
+    ) -> Result<tokio::sync::SemaphorePermit<'_>, ExecutionError> {
+        if let Ok(place) = self.places.try_acquire() {
+            return Ok(place);
+        }
+        let queue = WAITING_PER_PLACE * self.settings.max_concurrent;
+        let waiting = Waiting::enter(&self.waiting);
+        if waiting.position > queue {
+            return Err(failure::busy(self.settings.max_concurrent, queue));
+        }
+        progress(Progress::Queued);
+        self.places.acquire().await.map_err(|_| failure::busy(self.settings.max_concurrent, queue))
+    }
+
+    fn report(&self, finished: Finished, prepared: Prepared, duration: Duration) -> ExecutionReport {
+        let facts = self.sandbox.facts();
+        let tier = facts.tier.as_ref().copied().unwrap_or(Tier::None);
+        let mut notes = prepared.notes;
+        if tier == Tier::None {
+            notes.insert(0, "unconfined: this ran on the host without any isolation".to_owned());
+        }
+        ExecutionReport {
+            stdout: finished.stdout,
+            stderr: finished.stderr,
+            status: finished.outcome.status,
+            timed_out: finished.timed_out,
+            duration,
+            python: prepared.environment.interpreter.version.clone(),
+            backend: facts.backend,
+            tier,
+            layers: finished.layers,
+            limit: finished.outcome.limit,
+            usage: finished.outcome.usage,
+            notes,
+        }
+    }
+}
+
+/// Counts a call among those that wait, for as long as it does.
+struct Waiting<'a> {
+    count: &'a AtomicUsize,
+    position: usize,
+}
+
+impl<'a> Waiting<'a> {
+    fn enter(count: &'a AtomicUsize) -> Self {
+        Self { count, position: count.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What the environment of an analysed script is to be.
+pub(super) fn environment_request(analysis: &Analysis, request: &ExecutionRequest) -> EnvironmentRequest {
+    EnvironmentRequest {
+        python: request.python,
+        requires_python: analysis.metadata.requires_python.clone(),
+        requirements: analysis.merged.iter().map(ToString::to_string).collect(),
+        options: analysis.metadata.uv.to_uv_toml().parse().unwrap_or_default(),
+    }
+}
+
+fn notes_of(analysis: &Analysis) -> Vec<String> {
+    analysis.warnings().map(ToString::to_string).chain(analysis.notes.iter().cloned()).collect()
+}
+
+/// Variables of every script: where its folders are, who it is, UTF-8 everywhere. Output is unbuffered, so that what
+/// was printed before a timeout is there.
+pub(super) fn base_environment() -> BTreeMap<String, String> {
+    let fixed = [
+        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        ("HOME", HOME_DIR),
+        ("TMPDIR", "/tmp"),
+        ("USER", USER_NAME),
+        ("LOGNAME", USER_NAME),
+        ("SHELL", "/bin/sh"),
+        ("LANG", "C.UTF-8"),
+        ("PYTHONUNBUFFERED", "1"),
+    ];
+    let mut env: BTreeMap<String, String> =
+        fixed.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    if let Ok(zone) = std::env::var("TZ") {
+        env.insert("TZ".to_owned(), zone);
+    }
+    env
+}
+
+impl Execute for Engine {
+    fn execute(
+        &self,
+        request: ExecutionRequest,
+        progress: ProgressSink,
+    ) -> BoxFuture<'_, Result<ExecutionReport, ExecutionError>> {
+        Box::pin(self.execute_now(request, progress))
+    }
+
+    fn validate(&self, script: String, dependencies: Vec<String>) -> BoxFuture<'_, Validation> {
+        Box::pin(check::validate(self, script, dependencies))
+    }
+
+    fn overview(&self) -> BoxFuture<'_, Overview> {
+        Box::pin(check::overview(self))
+    }
+}
