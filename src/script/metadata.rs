@@ -18,9 +18,6 @@ use super::requires_python;
 use super::toml_reader::{Reader, Value};
 use super::tool_uv::{self, ToolUv};
 
-/// Most requirements in one list. A resolver takes minutes over a thousand.
-pub const MAX_REQUIREMENTS: usize = 2_000;
-
 const KEYS: [&str; 3] = ["requires-python", "dependencies", "tool"];
 
 /// What other tools call these keys.
@@ -58,7 +55,7 @@ pub fn read(block: &Block, problems: &mut Problems) -> Metadata {
     for (key, value) in document.get_ref() {
         match key.get_ref().as_ref() {
             "requires-python" => metadata.requires_python = read_requires_python(&mut reader, value),
-            "dependencies" => metadata.dependencies = read_dependencies(&mut reader, value),
+            "dependencies" => metadata.dependencies = reader.requirements("dependencies", value),
             "tool" => metadata.uv = read_tool(&mut reader, value),
             other => report_unknown(&mut reader, &key.span(), other, value),
         }
@@ -80,16 +77,6 @@ fn read_requires_python(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Ve
             None
         }
     }
-}
-
-fn read_dependencies(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<Requirement> {
-    let count = value.get_ref().as_array().map_or(0, |items| items.len());
-    if count > MAX_REQUIREMENTS {
-        let message = format!("there are {count} dependencies and at most {MAX_REQUIREMENTS} are taken");
-        reader.error(&value.span(), ProblemKind::TooLarge, message);
-        return Vec::new();
-    }
-    reader.requirements("dependencies", value)
 }
 
 fn read_tool(reader: &mut Reader<'_>, value: &Value<'_>) -> ToolUv {

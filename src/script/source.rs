@@ -6,8 +6,8 @@
 use super::lines::Lines;
 use super::problem::quoted;
 
-/// Largest script, in bytes (10 MiB). Python needs several hundred times a file's size to compile it, and a client's
-/// request line holds 16 MiB.
+/// Largest script, in bytes (10 MiB): room for one with megabytes of embedded data, and less than a request line may
+/// hold.
 pub const MAX_SCRIPT_BYTES: usize = 10 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
