@@ -147,7 +147,7 @@ fn toml_errors_are_in_the_lines_of_the_script() {
     assert_refused(&read(&format!("#!python\n{}", block("#\nx = = 1"))), &["line 4: column 7: "]);
     let adjacent =
         "# /// script\n# dependencies = [\"a\"]\n# ///\n# /// script\n# dependencies = [\"b\"]\n# ///\n";
-    assert_refused(&read(adjacent), &["line 4: ", "opened on line 1", "closing line 6"]);
+    assert_refused(&read(adjacent), &["line 3: ", "opened on line 1", "closing line, 6"]);
     assert_refused(&read(&block("a = 1\na = 2")), &["line 3: ", "duplicate key"]);
 }
 

@@ -112,30 +112,30 @@ fn report_unknown(reader: &mut Reader<'_>, span: &Range<usize>, key: &str, value
 
 /// Reports TOML errors, one for each line: the first on a line explains those after it.
 fn report_toml(block: &Block, errors: &[toml::de::Error], problems: &mut Problems) {
-    let hint = if block.toml().lines().any(|line| line == "///") {
+    let mut found: Vec<_> = errors
+        .iter()
+        .map(|error| (error.span().map_or(0, |span| span.start), one_line(error.message())))
+        .map(|(offset, message)| (block.position(offset), message))
+        .collect();
+    found.sort_by_key(|(at, _)| (at.line, at.column));
+    found.dedup_by_key(|(at, _)| at.line);
+    let mut hint = inner_closing(block).unwrap_or_default();
+    for (at, message) in found {
+        let message = format!("column {}: the metadata block is not valid TOML: {message}{hint}", at.column);
+        problems.error(Some(at.line), ProblemKind::Toml, message);
+        hint.clear();
+    }
+}
+
+/// Says how far the block runs, where a closing line was read as content.
+fn inner_closing(block: &Block) -> Option<String> {
+    block.toml().lines().any(|line| line == "///").then(|| {
         format!(
-            "; the block opened on line {} runs to its last closing line {}, so leave a line without `#` between two \
-             blocks",
+            "; the block opened on line {} runs to its last closing line, {}, because no line without `#` ends it before",
             block.opening(),
             block.closing()
         )
-    } else {
-        String::new()
-    };
-    let mut last_line = None;
-    for error in errors {
-        let at = block.position(error.span().map_or(0, |span| span.start));
-        if last_line == Some(at.line) {
-            continue;
-        }
-        last_line = Some(at.line);
-        let message = format!(
-            "column {}: the metadata block is not valid TOML: {}{hint}",
-            at.column,
-            one_line(error.message())
-        );
-        problems.error(Some(at.line), ProblemKind::Toml, message);
-    }
+    })
 }
 
 fn one_line(text: &str) -> String {

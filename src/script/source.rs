@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_fence_is_seen_only_at_the_top() {
-        assert_eq!(markdown_fence("\n```python\nx\n```"), Some((2, "````python`".to_owned())));
+        assert_eq!(markdown_fence("\n```python\nx\n```"), Some((2, "\"```python\"".to_owned())));
         assert_eq!(markdown_fence("x = 1\n```"), None);
     }
 }
