@@ -43,7 +43,7 @@ fn ordinary_blocks_are_read() {
     assert_eq!(shown(&analysis), Vec::<String>::new());
     assert_eq!(
         merged(&analysis),
-        ["numpy~=2.0", "requests[socks]>=2.31 ; python_full_version >= '3.9'", "six===1.16.0"]
+        ["numpy~=2.0", "requests[socks]>=2.31 ; python_version >= '3.9'", "six===1.16.0"]
     );
     assert_eq!(
         analysis.metadata.requires_python.map(|versions| versions.to_string()).as_deref(),
@@ -147,7 +147,7 @@ fn toml_errors_are_in_the_lines_of_the_script() {
     assert_refused(&read(&format!("#!python\n{}", block("#\nx = = 1"))), &["line 4: column 7: "]);
     let adjacent =
         "# /// script\n# dependencies = [\"a\"]\n# ///\n# /// script\n# dependencies = [\"b\"]\n# ///\n";
-    assert_refused(&read(adjacent), &["line 4: ", "opened on line 1", "closing line 6"]);
+    assert_refused(&read(adjacent), &["line 3: ", "opened on line 1", "closing line, 6"]);
     assert_refused(&read(&block("a = 1\na = 2")), &["line 3: ", "duplicate key"]);
 }
 
@@ -180,6 +180,12 @@ fn masses_of_mistakes_are_counted_not_listed() {
     assert!(analysis.problems[50].message.starts_with("1450 more"), "{}", analysis.problems[50]);
     let many = vec!["six"; 2_001];
     assert_refused(&with("print(1)", &many), &["2001 items"]);
+    let list = format!("[{}]", "'six',".repeat(2_001));
+    assert_refused(&read(&block(&format!("dependencies = {list}"))), &["line 2: ", "2001 items"]);
+    assert_refused(
+        &read(&block(&format!("tool.uv.constraint-dependencies = {list}"))),
+        &["line 2: ", "2001 items"],
+    );
     assert_refused(&read(&block(&format!("x = \"{}\"", "y".repeat(1_100_000)))), &["longer than 1024 KiB"]);
 }
 

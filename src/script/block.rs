@@ -98,19 +98,15 @@ pub fn find(source: &str, problems: &mut Problems) -> Option<Block> {
             report_near_miss(&candidate, problems);
         }
         let run = Run::after(source, &candidate);
-        let closing = run.lines.iter().skip(1).rposition(|line| line.text == CLOSING).map(|at| at + 1);
-        match closing {
-            Some(at) => {
-                resume = run.lines[at].start + CLOSING.len();
+        match run.closing() {
+            Closing::At(index) => {
+                resume = run.lines[index].start + CLOSING.len();
                 if kind == "script" {
-                    blocks.push(Block::new(candidate.line, &run.lines[..at]));
+                    blocks.push(Block::new(candidate.line, &run.lines[..index]));
                 }
             }
-            // Where the whole content is one closing line the reference expression finds no block and nothing is lost.
-            None if run.lines.first().is_some_and(|line| line.text == CLOSING) => {
-                resume = run.lines[0].start + CLOSING.len();
-            }
-            None => {
+            Closing::AtOnce => resume = run.lines[0].start + CLOSING.len(),
+            Closing::Missing => {
                 resume = run.end;
                 if kind == "script" {
                     report_unclosed(&candidate, &run, problems);
@@ -139,6 +135,24 @@ impl<'a> Run<'a> {
             lines.last().map_or(opening.line_start + opening.text.len(), |line| line.start + line.text.len());
         Self { lines, end }
     }
+
+    fn closing(&self) -> Closing {
+        match self.lines.iter().rposition(|line| line.text == CLOSING) {
+            Some(0) => Closing::AtOnce,
+            Some(index) => Closing::At(index),
+            None => Closing::Missing,
+        }
+    }
+}
+
+/// Where a run closes its block.
+enum Closing {
+    /// At the line with this index, the last that can.
+    At(usize),
+    /// Right after the opening line: the reference expression finds no block there, and nothing is lost.
+    AtOnce,
+    /// Nowhere.
+    Missing,
 }
 
 fn is_content(text: &str) -> bool {

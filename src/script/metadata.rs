@@ -18,9 +18,6 @@ use super::requires_python;
 use super::toml_reader::{Reader, Value};
 use super::tool_uv::{self, ToolUv};
 
-/// Most requirements in one list. A resolver takes minutes over a thousand.
-pub const MAX_REQUIREMENTS: usize = 2_000;
-
 const KEYS: [&str; 3] = ["requires-python", "dependencies", "tool"];
 
 /// What other tools call these keys.
@@ -58,7 +55,7 @@ pub fn read(block: &Block, problems: &mut Problems) -> Metadata {
     for (key, value) in document.get_ref() {
         match key.get_ref().as_ref() {
             "requires-python" => metadata.requires_python = read_requires_python(&mut reader, value),
-            "dependencies" => metadata.dependencies = read_dependencies(&mut reader, value),
+            "dependencies" => metadata.dependencies = reader.requirements("dependencies", value),
             "tool" => metadata.uv = read_tool(&mut reader, value),
             other => report_unknown(&mut reader, &key.span(), other, value),
         }
@@ -80,16 +77,6 @@ fn read_requires_python(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Ve
             None
         }
     }
-}
-
-fn read_dependencies(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<Requirement> {
-    let count = value.get_ref().as_array().map_or(0, |items| items.len());
-    if count > MAX_REQUIREMENTS {
-        let message = format!("there are {count} dependencies and at most {MAX_REQUIREMENTS} are taken");
-        reader.error(&value.span(), ProblemKind::TooLarge, message);
-        return Vec::new();
-    }
-    reader.requirements("dependencies", value)
 }
 
 fn read_tool(reader: &mut Reader<'_>, value: &Value<'_>) -> ToolUv {
@@ -125,30 +112,30 @@ fn report_unknown(reader: &mut Reader<'_>, span: &Range<usize>, key: &str, value
 
 /// Reports TOML errors, one for each line: the first on a line explains those after it.
 fn report_toml(block: &Block, errors: &[toml::de::Error], problems: &mut Problems) {
-    let hint = if block.toml().lines().any(|line| line == "///") {
+    let mut found: Vec<_> = errors
+        .iter()
+        .map(|error| (error.span().map_or(0, |span| span.start), one_line(error.message())))
+        .map(|(offset, message)| (block.position(offset), message))
+        .collect();
+    found.sort_by_key(|(at, _)| (at.line, at.column));
+    found.dedup_by_key(|(at, _)| at.line);
+    let mut hint = inner_closing(block).unwrap_or_default();
+    for (at, message) in found {
+        let message = format!("column {}: the metadata block is not valid TOML: {message}{hint}", at.column);
+        problems.error(Some(at.line), ProblemKind::Toml, message);
+        hint.clear();
+    }
+}
+
+/// Says how far the block runs, where a closing line was read as content.
+fn inner_closing(block: &Block) -> Option<String> {
+    block.toml().lines().any(|line| line == "///").then(|| {
         format!(
-            "; the block opened on line {} runs to its last closing line {}, so leave a line without `#` between two \
-             blocks",
+            "; the block opened on line {} runs to its last closing line, {}, because no line without `#` ends it before",
             block.opening(),
             block.closing()
         )
-    } else {
-        String::new()
-    };
-    let mut last_line = None;
-    for error in errors {
-        let at = block.position(error.span().map_or(0, |span| span.start));
-        if last_line == Some(at.line) {
-            continue;
-        }
-        last_line = Some(at.line);
-        let message = format!(
-            "column {}: the metadata block is not valid TOML: {}{hint}",
-            at.column,
-            one_line(error.message())
-        );
-        problems.error(Some(at.line), ProblemKind::Toml, message);
-    }
+    })
 }
 
 fn one_line(text: &str) -> String {

@@ -106,11 +106,11 @@ pub fn read(source: &str, argument_dependencies: &[String]) -> Analysis {
 }
 
 fn read_argument(texts: &[String], problems: &mut Problems) -> Vec<Requirement> {
-    if texts.len() > metadata::MAX_REQUIREMENTS {
+    if texts.len() > requirement::MAX_REQUIREMENTS {
         let message = format!(
             "the dependencies argument has {} items and at most {} are taken",
             texts.len(),
-            metadata::MAX_REQUIREMENTS
+            requirement::MAX_REQUIREMENTS
         );
         problems.error(None, ProblemKind::TooLarge, message);
         return Vec::new();

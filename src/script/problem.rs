@@ -139,11 +139,12 @@ impl Problems {
     }
 }
 
-/// A piece of untrusted text for a message: in back quotes, on one line, without control or direction-changing
+/// A piece of untrusted text for a message: in back quotes (in double quotes where it holds one), on one line, without control or direction-changing
 /// characters, cut when it is long.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    let mut shown = String::from("`");
+    let quote = if text.contains('`') { '"' } else { '`' };
+    let mut shown = String::from(quote);
     for (count, character) in text.chars().enumerate() {
         if count == MAX_QUOTED {
             shown.push('…');
@@ -154,7 +155,7 @@ pub fn quoted(text: &str) -> String {
             other => shown.extend(other.escape_debug()),
         }
     }
-    shown.push('`');
+    shown.push(quote);
     shown
 }
 

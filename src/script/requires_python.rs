@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use pep440_rs::{Operator, Version, VersionSpecifier, VersionSpecifiers, release_specifiers_to_ranges};
 
+use super::marker::{MAX_DIGITS, longest_number};
 use super::problem::quoted;
 use super::requirement::sorted;
 
@@ -124,8 +125,7 @@ pub fn parse(given: &str) -> Result<RequiresPython, RequiresPythonError> {
 
 fn parse_part(given: &str, part: &str) -> Result<VersionSpecifier, RequiresPythonError> {
     let grammar = |hint| RequiresPythonError::Grammar { given: quoted(given), hint };
-    // Longer numbers do not fit the arithmetic of the version library.
-    if part.len() > 100 || part.split(|other: char| !other.is_ascii_digit()).any(|number| number.len() > 18) {
+    if part.len() > 100 || longest_number(part) > MAX_DIGITS {
         return Err(grammar("it is too long".to_owned()));
     }
     VersionSpecifier::from_str(part).map_err(|error| {

@@ -6,8 +6,8 @@
 use super::lines::Lines;
 use super::problem::quoted;
 
-/// Largest script, in bytes (10 MiB). Python needs several hundred times a file's size to compile it, and a client's
-/// request line holds 16 MiB.
+/// Largest script, in bytes (10 MiB): room for one with megabytes of embedded data, and less than a request line may
+/// hold.
 pub const MAX_SCRIPT_BYTES: usize = 10 * 1024 * 1024;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_fence_is_seen_only_at_the_top() {
-        assert_eq!(markdown_fence("\n```python\nx\n```"), Some((2, "````python`".to_owned())));
+        assert_eq!(markdown_fence("\n```python\nx\n```"), Some((2, "\"```python\"".to_owned())));
         assert_eq!(markdown_fence("x = 1\n```"), None);
     }
 }

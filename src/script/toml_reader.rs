@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::block::Block;
 use super::problem::{ProblemKind, Problems, quoted};
-use super::requirement::Requirement;
+use super::requirement::{MAX_REQUIREMENTS, Requirement};
 
 /// A value with its place in the block.
 pub type Value<'a> = Spanned<DeValue<'a>>;
@@ -100,6 +100,13 @@ impl<'a> Reader<'a> {
     /// A list of requirements; what is none is reported and left out.
     pub fn requirements(&mut self, key: &str, value: &Value<'_>) -> Vec<Requirement> {
         let mut requirements = Vec::new();
+        let count = value.get_ref().as_array().map_or(0, |items| items.len());
+        if count > MAX_REQUIREMENTS {
+            let message =
+                format!("{} has {count} items and at most {MAX_REQUIREMENTS} are taken", quoted(key));
+            self.error(&value.span(), ProblemKind::TooLarge, message);
+            return requirements;
+        }
         for (span, text) in self.strings(key, value) {
             match Requirement::parse(text) {
                 Ok(requirement) => requirements.push(requirement),

@@ -5,20 +5,33 @@
 
 use pep508_rs::Pep508ErrorSource;
 
-use super::super::marker;
+use super::super::marker::{MAX_DIGITS, Marker, longest_number};
 use super::super::problem::quoted;
 use super::super::url::{DirectUrl, UrlError};
 use super::{MAX_REQUIREMENT_BYTES, RequirementError};
 
-/// Longest number in a version. Twenty digits no longer fit the arithmetic of the version library.
-const MAX_DIGITS: usize = 18;
+/// A requirement cut before its marker.
+pub struct Cut<'a> {
+    /// Name, extras, and versions or URL, for the parser.
+    pub body: &'a str,
+    /// The name as written.
+    pub name: &'a str,
+    /// What follows name and extras, up to the marker.
+    rest: &'a str,
+    /// The marker.
+    pub marker: Option<Marker>,
+}
 
-/// Checks a text and cuts it at its joints.
-pub fn before_parsing(text: &str) -> Result<Head<'_>, RequirementError> {
+/// Checks a text and cuts it.
+pub fn before_parsing(text: &str) -> Result<Cut<'_>, RequirementError> {
     refuse_foreign(text)?;
     let head = Head::split(text)?;
     head.check(text)?;
-    Ok(head)
+    let (rest, marker) = head.parts();
+    let body = &text[..text.len() - (head.rest.len() - rest.len())];
+    let marker = marker.map(Marker::parse).transpose();
+    let marker = marker.map_err(|why| RequirementError::Marker { text: quoted(text), why })?;
+    Ok(Cut { body, name: head.name, rest, marker })
 }
 
 /// Refuses what is of another kind altogether: options, paths, addresses without a name.
@@ -54,8 +67,8 @@ fn is_archive(word: &str) -> bool {
     ENDS.iter().any(|end| word.ends_with(end)) && !word.contains(['=', '<', '>', '!', '('])
 }
 
-/// A requirement cut at its joints, before the real parser: name, extras, and the rest.
-pub struct Head<'a> {
+/// A requirement cut at its joints: name, extras, and the rest.
+struct Head<'a> {
     name: &'a str,
     extras: Option<&'a str>,
     rest: &'a str,
@@ -76,7 +89,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Checks what the parser would panic on, and what has a better explanation than the parser's.
+    /// Refuses what the parser would panic on, and explains what the parser would explain less well.
     fn check(&self, text: &str) -> Result<(), RequirementError> {
         let grammar = |why: &str| RequirementError::Grammar { text: quoted(text), why: why.to_owned() };
         if !is_name(self.name) {
@@ -86,30 +99,33 @@ impl<'a> Head<'a> {
         if !extras.is_empty() && !extras.split(',').all(|extra| is_name(extra.trim())) {
             return Err(grammar("extras are names, separated by commas"));
         }
-        let (versions, marker) = self.parts();
-        if !versions.is_ascii() || !marker.is_ascii() {
+        // A URL is judged by its own rules.
+        if self.rest.starts_with('@') {
+            return Ok(());
+        }
+        let (versions, _) = self.parts();
+        if !versions.is_ascii() {
             return Err(grammar("it holds a character that is not ASCII"));
         }
-        if !self.rest.starts_with('@') && text.contains("${") {
+        if text.contains("${") {
             return Err(grammar("variables are not replaced"));
         }
-        if [versions, marker].iter().any(|part| longest_number(part) > MAX_DIGITS) {
+        if longest_number(versions) > MAX_DIGITS {
             return Err(grammar("a number in it is too long"));
         }
-        if let Some(hint) = hint(self.name, versions) {
-            return Err(RequirementError::Hint { text: quoted(text), hint });
-        }
-        marker::check(marker).map_err(|why| RequirementError::Marker { text: quoted(text), why })
+        hint(self.name, versions)
+            .map_or(Ok(()), |hint| Err(RequirementError::Hint { text: quoted(text), hint }))
     }
 
-    /// The version part and the marker. Of a URL requirement only the marker: a blank ends the URL.
-    fn parts(&self) -> (&'a str, &'a str) {
-        if !self.rest.starts_with('@') {
-            return self.rest.split_once(';').unwrap_or((self.rest, ""));
-        }
-        let ends = self.rest.match_indices(';');
-        let mut after_blank = ends.filter(|(at, _)| self.rest[..*at].ends_with(char::is_whitespace));
-        ("", after_blank.next().map_or("", |(at, _)| &self.rest[at + 1..]))
+    /// What stands before the marker, and the marker. Only a `;` after a blank ends a URL.
+    fn parts(&self) -> (&'a str, Option<&'a str>) {
+        let mut ends = self.rest.match_indices(';').map(|(at, _)| at);
+        let end = if self.rest.starts_with('@') {
+            ends.find(|at| self.rest[..*at].ends_with(char::is_whitespace))
+        } else {
+            ends.next()
+        };
+        end.map_or((self.rest, None), |at| (&self.rest[..at], Some(&self.rest[at + 1..])))
     }
 }
 
@@ -118,10 +134,6 @@ fn is_name(text: &str) -> bool {
     let is_outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
     is_outer(bytes.first()) && is_outer(bytes.last()) && bytes.iter().all(|byte| is_inner(*byte))
-}
-
-fn longest_number(text: &str) -> usize {
-    text.split(|other: char| !other.is_ascii_digit()).map(str::len).max().unwrap_or(0)
 }
 
 /// Mistakes carried over from other tools.
@@ -160,17 +172,17 @@ fn bare(text: &str) -> &str {
 }
 
 /// Puts the parser's error into our words.
-pub fn explain(text: &str, head: &Head<'_>, source: Pep508ErrorSource<DirectUrl>) -> RequirementError {
+pub fn explain(text: &str, cut: &Cut<'_>, source: Pep508ErrorSource<DirectUrl>) -> RequirementError {
     match source {
         Pep508ErrorSource::UrlError(UrlError::NotAUrl(_))
-            if head.rest.starts_with('@')
-                && head.rest[1..].trim_start().starts_with(|c: char| c.is_ascii_digit()) =>
+            if cut.rest.starts_with('@')
+                && cut.rest[1..].trim_start().starts_with(|c: char| c.is_ascii_digit()) =>
         {
-            let version = bare(head.rest[1..].trim_start());
-            let hint = format!("`@` takes a URL, write `{}=={version}` for a version", head.name);
+            let version = bare(cut.rest[1..].trim_start());
+            let hint = format!("`@` takes a URL, write `{}=={version}` for a version", cut.name);
             RequirementError::Hint { text: quoted(text), hint }
         }
-        Pep508ErrorSource::UrlError(why) => RequirementError::Url { name: quoted(head.name), why },
+        Pep508ErrorSource::UrlError(why) => RequirementError::Url { name: quoted(cut.name), why },
         Pep508ErrorSource::String(why) | Pep508ErrorSource::UnsupportedRequirement(why) => {
             RequirementError::Grammar { text: quoted(text), why: one_line(&why) }
         }
@@ -178,6 +190,6 @@ pub fn explain(text: &str, head: &Head<'_>, source: Pep508ErrorSource<DirectUrl>
 }
 
 /// The parser's messages are wrapped over several lines.
-pub fn one_line(text: &str) -> String {
+fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

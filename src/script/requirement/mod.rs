@@ -12,10 +12,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use pep440_rs::VersionSpecifiers;
-use pep508_rs::{MarkerWarningKind, VersionOrUrl};
+use pep508_rs::VersionOrUrl;
 
-use super::problem::quoted;
+use super::marker::Marker;
 use super::url::{DirectUrl, UrlError};
+
+/// Most requirements in one list. It bounds what a hostile list can cost; a thousand are a large project.
+pub const MAX_REQUIREMENTS: usize = 2_000;
 
 /// Longest requirement, in bytes. A URL with a hash takes about 300.
 pub const MAX_REQUIREMENT_BYTES: usize = 4096;
@@ -77,12 +80,15 @@ pub enum RequirementError {
     },
 }
 
+/// Its URL type is our own: that of the library replaces variables from the environment.
 type Parsed = pep508_rs::Requirement<DirectUrl>;
 
 /// A checked requirement in canonical form.
 #[derive(Debug, Clone)]
 pub struct Requirement {
+    /// Without its marker, which is kept apart.
     parsed: Parsed,
+    marker: Option<Marker>,
     canonical: String,
 }
 
@@ -90,20 +96,14 @@ impl Requirement {
     /// Parses a requirement as it stands in an inline list or in the argument.
     pub fn parse(given: &str) -> Result<Self, RequirementError> {
         let text = given.trim_matches([' ', '\t']);
-        let head = check::before_parsing(text)?;
-        let mut complaints = Vec::new();
-        let parsed = Parsed::parse_reporter(text, "", &mut |_: MarkerWarningKind, complaint: String| {
-            complaints.push(complaint);
-        })
-        .map_err(|error| check::explain(text, &head, error.message))?;
-        let never = parsed.marker.is_false().then(|| "it can never be true".to_owned());
-        match complaints.first().or(never.as_ref()) {
-            Some(why) => Err(RequirementError::Marker { text: quoted(text), why: check::one_line(why) }),
-            None => Ok(Self::canonical(parsed)),
+        let cut = check::before_parsing(text)?;
+        match cut.body.parse::<Parsed>() {
+            Ok(parsed) => Ok(Self::canonical(parsed, cut.marker)),
+            Err(error) => Err(check::explain(text, &cut, error.message)),
         }
     }
 
-    fn canonical(mut parsed: Parsed) -> Self {
+    fn canonical(mut parsed: Parsed, marker: Option<Marker>) -> Self {
         parsed.extras.sort();
         parsed.extras.dedup();
         let mut canonical = parsed.name.to_string();
@@ -116,10 +116,10 @@ impl Requirement {
             Some(VersionOrUrl::Url(url)) => canonical.extend([" @ ", url.as_str()]),
             None => {}
         }
-        if let Some(marker) = parsed.marker.contents() {
+        if let Some(marker) = &marker {
             canonical.extend([" ; ", &marker.to_string()]);
         }
-        Self { parsed, canonical }
+        Self { parsed, marker, canonical }
     }
 
     /// The package's name, normalised as PEP 503 says.
@@ -155,7 +155,7 @@ impl Requirement {
     /// Whether both are about the same package in the same environments.
     #[must_use]
     pub fn same_slot(&self, other: &Self) -> bool {
-        self.parsed.name == other.parsed.name && self.parsed.marker == other.parsed.marker
+        self.parsed.name == other.parsed.name && self.marker == other.marker
     }
 
     /// This requirement with the extras of `other` added and, where it names neither versions nor a URL, those of
@@ -167,7 +167,7 @@ impl Requirement {
         if self.versions().is_none() && self.url().is_none() {
             parsed.version_or_url.clone_from(&other.parsed.version_or_url);
         }
-        Self::canonical(parsed)
+        Self::canonical(parsed, self.marker.clone())
     }
 }
 

@@ -68,12 +68,7 @@ fn read_one(reader: &mut Reader<'_>, item: &Value<'_>, table: &DeTable<'_>) -> O
             "explicit" => explicit = reader.boolean("explicit", value)?,
             "format" => format = reader.choice("format", value, &FORMATS)?,
             other => {
-                let message = format!(
-                    "`[[tool.uv.index]]` key {} is refused: an index has `name`, `url`, `default`, `explicit` and \
-                     `format`; credentials and publishing are the user's",
-                    quoted(other)
-                );
-                reader.error(&key.span(), ProblemKind::RefusedSetting, message);
+                refuse_key(reader, &key.span(), other);
                 return None;
             }
         }
@@ -92,6 +87,15 @@ fn read_one(reader: &mut Reader<'_>, item: &Value<'_>, table: &DeTable<'_>) -> O
         return None;
     }
     Some(Index { name, url, default, explicit, format })
+}
+
+fn refuse_key(reader: &mut Reader<'_>, span: &std::ops::Range<usize>, key: &str) {
+    let message = format!(
+        "`[[tool.uv.index]]` key {} is refused: an index has `name`, `url`, `default`, `explicit` and `format`; \
+         credentials and publishing are the user's",
+        quoted(key)
+    );
+    reader.error(span, ProblemKind::RefusedSetting, message);
 }
 
 fn read_name(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<String> {

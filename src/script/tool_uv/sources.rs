@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::de::DeTable;
 
-use super::super::marker;
+use super::super::marker::Marker;
 use super::super::problem::{ProblemKind, quoted};
 use super::super::toml_reader::{Reader, Value};
 use super::super::url;
@@ -161,13 +161,8 @@ fn read_subdirectory(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<Opt
 fn read_marker(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<Option<String>> {
     let Some(value) = table.get("marker") else { return Some(None) };
     let text = reader.string("marker", value)?;
-    // The marker of a requirement goes through the same check and parser.
-    let checked = marker::check(text).and_then(|()| {
-        let carrier = format!("x ; {text}");
-        super::super::requirement::Requirement::parse(&carrier).map_err(|error| error.to_string())
-    });
-    match checked {
-        Ok(carrier) => Some(carrier.as_str().split_once(" ; ").map(|(_, marker)| marker.to_owned())),
+    match Marker::parse(text) {
+        Ok(marker) => Some(Some(marker.to_string())),
         Err(why) => {
             reader.error(
                 &value.span(),
