@@ -13,7 +13,7 @@ use super::python::PythonVersion;
 use super::service::Environments;
 
 /// How long a version is not tried again after it could not be installed and another one served.
-const RETRY_AFTER: Duration = Duration::from_secs(600);
+const RETRY_AFTER: Duration = Duration::from_mins(10);
 /// At most this long for installing the default version while another one could serve.
 const PATIENCE: Duration = Duration::from_secs(15);
 

@@ -391,7 +391,7 @@ impl Default for Options {
             uv: None,
             python: None,
             cache_size: 5 << 30,
-            resolve_ttl: Duration::from_secs(24 * 3600),
+            resolve_ttl: Duration::from_hours(24),
             plain_http: PlainHttp::Refused,
         }
     }

@@ -37,7 +37,7 @@ struct Room {
 
 impl Room {
     async fn new(index: &TestIndex) -> Self {
-        Self::with(&index.url(), Duration::from_secs(3600)).await
+        Self::with(&index.url(), Duration::from_hours(1)).await
     }
 
     async fn with(index: &str, resolve_ttl: Duration) -> Self {
@@ -64,7 +64,7 @@ impl Room {
     }
 
     async fn prepare(&self, requirements: &[&str]) -> Result<Environment, EnvironmentError> {
-        self.within(requirements, Duration::from_secs(60)).await
+        self.within(requirements, Duration::from_mins(1)).await
     }
 
     async fn within(&self, requirements: &[&str], limit: Duration) -> Result<Environment, EnvironmentError> {
@@ -156,7 +156,7 @@ async fn another_server_finds_what_was_built() {
         Environments::open(inner.options.clone(), inner.env.clone(), sandbox.clone()).expect("opened");
     let request =
         EnvironmentRequest { requirements: vec!["alpha".to_owned()], ..EnvironmentRequest::default() };
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     let second = other.prepare(&request, deadline, Arc::new(|_| {})).await.expect("found");
     assert_eq!((second.root.clone(), sandbox.starts()), (first, 0));
 }
@@ -195,7 +195,7 @@ async fn an_index_that_hangs_is_bounded_by_the_deadline() {
 
 #[tokio::test]
 async fn an_index_that_is_not_there_is_a_matter_of_the_network() {
-    let room = Room::with("http://127.0.0.1:9/simple", Duration::from_secs(3600)).await;
+    let room = Room::with("http://127.0.0.1:9/simple", Duration::from_hours(1)).await;
     let error = room.prepare(&["alpha"]).await.expect_err("refused");
     assert_eq!(error.kind(), ErrorKind::Network, "{error:?}");
 }
@@ -204,7 +204,7 @@ async fn an_index_that_is_not_there_is_a_matter_of_the_network() {
 async fn credentials_reach_the_index_and_nobody_else() {
     let index = TestIndex::start(Behaviour::Password("me", "s3cret"), &[Wheel::new("alpha", "1.0")]).await;
     let url = index.url().replace("http://", "http://me:s3cret@");
-    let room = Room::with(&url, Duration::from_secs(3600)).await;
+    let room = Room::with(&url, Duration::from_hours(1)).await;
     let environment = room.prepare(&["alpha"]).await.expect("prepared");
     assert!(!format!("{environment:?}").contains("s3cret"));
     let found = std::process::Command::new("grep")

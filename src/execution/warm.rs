@@ -12,7 +12,7 @@ use crate::environment::EnvironmentRequest;
 const LIST: &str = include_str!("../../profiles/warmup.txt");
 
 /// Longest time for one line of the list.
-const LINE_TAKES: Duration = Duration::from_secs(300);
+const LINE_TAKES: Duration = Duration::from_mins(5);
 
 /// How far it is.
 pub struct Warming(Mutex<String>);

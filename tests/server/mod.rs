@@ -40,6 +40,9 @@ pub fn settings() -> Settings {
         uv: None,
         pass_env: Vec::new(),
         data_dir: None,
+        cache_size: 1 << 30,
+        resolve_ttl: std::time::Duration::from_hours(24),
+        allow_http_index: false,
     }
 }
 

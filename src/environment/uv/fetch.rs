@@ -14,7 +14,7 @@ use super::find::{Finder, is_script};
 use super::{MINIMUM, Uv};
 
 /// A download of some 25 MB over a slow line.
-const DOWNLOAD: Duration = Duration::from_secs(180);
+const DOWNLOAD: Duration = Duration::from_mins(3);
 /// Interpreters that are tried; each that has no pip answers at once.
 const ATTEMPTS: usize = 6;
 
