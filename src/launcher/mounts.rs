@@ -14,7 +14,7 @@ use super::COPY_BUFFER;
 use super::receive::Reporter;
 use super::stage::Failed;
 use super::sys::{self, MountAttributes};
-use crate::sandbox::linux::plan::{Isolation, MaskedEntry, RootStep};
+use crate::sandbox::linux::plan::{Cover, Isolation, MaskedEntry, RootStep};
 use crate::sandbox::spec::{Access, WORK_DIR};
 
 mod old_kernel;
@@ -110,12 +110,13 @@ impl Source {
     }
 }
 
-fn clone_tree(base: BorrowedFd<'_>, path: &str, recursive: bool) -> rustix::io::Result<OwnedFd> {
+fn clone_tree(base: BorrowedFd<'_>, path: impl AsRef<Path>, recursive: bool) -> rustix::io::Result<OwnedFd> {
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
     flags.set(OpenTreeFlags::AT_RECURSIVE, recursive);
-    flags.set(OpenTreeFlags::AT_EMPTY_PATH, path.is_empty());
+    let path = path.as_ref();
+    flags.set(OpenTreeFlags::AT_EMPTY_PATH, path.as_os_str().is_empty());
     rustix::mount::open_tree(base, path, flags)
 }
 
@@ -280,9 +281,12 @@ impl Builder<'_> {
         self.file(Path::new(COVER_FILE), b"", 0)?;
         self.directory(Path::new(COVER_DIRECTORY), 0)?;
         for entry in masked {
-            let cover = if entry.directory { COVER_DIRECTORY } else { COVER_FILE };
-            let tree =
-                clone_tree(self.root.as_fd(), cover, false).map_err(failed("copying", Path::new(cover)))?;
+            let cover = match &entry.cover {
+                Cover::File => Path::new(COVER_FILE),
+                Cover::Directory => Path::new(COVER_DIRECTORY),
+                Cover::Folder(folder) => below(folder)?,
+            };
+            let tree = clone_tree(self.root.as_fd(), cover, false).map_err(failed("copying", cover))?;
             let covered = target.join(&entry.name);
             let place = match self.open(&covered, OFlags::PATH) {
                 Ok(place) => place,

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::plan::MaskedEntry;
+use super::plan::{Cover, MaskedEntry};
 use crate::sandbox::spec::{HOME_DIR, USER_NAME};
 
 /// The host as sandboxes see it.
@@ -16,6 +16,8 @@ pub struct HostLayout {
     pub etc: Vec<EtcEntry>,
     /// Device nodes that exist here.
     pub devices: Vec<String>,
+    /// Files that are shown in place of /proc/sys.
+    pub kernel_settings: Vec<EtcEntry>,
     /// Kernel-wide entries of /proc that exist here.
     pub proc_masked: Vec<MaskedEntry>,
 }
@@ -132,6 +134,23 @@ const PROC_SHOWN: [&str; 16] = [
     "devices",
 ];
 
+/// Where the root keeps what is shown in place of /proc/sys.
+const PROC_SYS: &str = "/.proc-sys";
+
+/// Settings that libraries read to choose a strategy, and that say nothing that `uname(2)`, `sysconf(3)` or a failing
+/// call would not: all others are covered.
+const PROC_SYS_SHOWN: [&str; 9] = [
+    "kernel/osrelease",
+    "kernel/ostype",
+    "kernel/version",
+    "kernel/pid_max",
+    "kernel/cap_last_cap",
+    "kernel/ngroups_max",
+    "vm/overcommit_memory",
+    "vm/max_map_count",
+    "fs/pipe-max-size",
+];
+
 /// Files up to this size are copied into the root: cheaper than a mount of their own. Bytes.
 const COPY_LIMIT: u64 = 4096;
 
@@ -145,7 +164,7 @@ impl HostLayout {
             .filter(|name| Path::new("/dev").join(name).exists())
             .map(|&name| name.to_owned())
             .collect();
-        Self { system, etc, devices, proc_masked: proc_masked() }
+        Self { system, etc, devices, kernel_settings: kernel_settings(), proc_masked: proc_masked() }
     }
 
     /// Files of name resolution and of the sandbox's own user, as they stand now.
@@ -205,6 +224,14 @@ fn etc_entry(path: &Path) -> Option<EtcEntry> {
     }
 }
 
+fn kernel_settings() -> Vec<EtcEntry> {
+    let shown = |name: &&str| {
+        let text = fs::read_to_string(Path::new("/proc/sys").join(name)).ok()?;
+        Some(EtcEntry::Text { path: Path::new(PROC_SYS).join(name), text })
+    };
+    PROC_SYS_SHOWN.iter().filter_map(shown).collect()
+}
+
 fn proc_masked() -> Vec<MaskedEntry> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let mut masked: Vec<MaskedEntry> = entries
@@ -214,7 +241,12 @@ fn proc_masked() -> Vec<MaskedEntry> {
             let process = name.bytes().all(|byte| byte.is_ascii_digit());
             let shown = process || PROC_SHOWN.contains(&name.as_str());
             let kind = entry.file_type().ok()?;
-            (!shown && !kind.is_symlink()).then(|| MaskedEntry { name, directory: kind.is_dir() })
+            let cover = match name.as_str() {
+                "sys" => Cover::Folder(PROC_SYS.into()),
+                _ if kind.is_dir() => Cover::Directory,
+                _ => Cover::File,
+            };
+            (!shown && !kind.is_symlink()).then_some(MaskedEntry { name, cover })
         })
         .collect();
     masked.sort_by(|a, b| a.name.cmp(&b.name));

@@ -41,6 +41,7 @@ pub fn full(spec: &SandboxSpec, host: &HostLayout, identity: Identity) -> Result
     root.extend(host.devices.iter().map(|name| RootStep::Device { name: name.clone() }));
     root.extend(DEV_LINKS.map(|(target, to)| RootStep::Symlink { target: target.into(), to: to.into() }));
     root.push(RootStep::Devpts);
+    root.extend(etc_steps(&host.kernel_settings));
     root.push(RootStep::Proc { masked: host.proc_masked.clone() });
     root.extend(SCRATCH.map(|(target, mode)| RootStep::Scratch { target: target.into(), mode }));
     root.extend(mounts.iter().map(bind_step).collect::<Result<Vec<_>, _>>()?);

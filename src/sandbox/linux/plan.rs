@@ -145,8 +145,20 @@ pub enum RootStep {
 pub struct MaskedEntry {
     /// Its name below `/proc`.
     pub name: String,
-    /// Whether it is a folder.
-    pub directory: bool,
+    /// What lies over it.
+    pub cover: Cover,
+}
+
+/// What lies over a kernel-wide entry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cover {
+    /// An empty file that nobody may read.
+    File,
+    /// An empty folder that nobody may read.
+    Directory,
+    /// A folder of the root with harmless entries of the same names.
+    Folder(PathBuf),
 }
 
 /// Who ends every process of the run.
