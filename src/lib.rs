@@ -2,4 +2,5 @@
 //! and thrown away.
 #![cfg_attr(not(test), warn(missing_docs))]
 
+pub mod commands;
 pub mod seccomp;
