@@ -106,12 +106,11 @@ fn write_decision(text: &mut String, start: &str, decision: &Decision) {
     let mut start = start;
     for case in &decision.cases {
         let when: Vec<_> = case.when.iter().map(ToString::to_string).collect();
-        push_line(text, &format!("{start} {:<15} {} ({})", case.answer, case.reason, when.join("; ")));
+        push_line(text, &format!("{start} {:<15} if {}: {}", case.answer, when.join(" and "), case.reason));
         start = &blank;
     }
-    let answer = decision.answer.to_string();
-    let place = &decision.place;
-    push_line(text, &format!("{start} {answer:<15} {otherwise}{} [{place}]", decision.reason));
+    let Decision { answer, reason, place, .. } = decision;
+    push_line(text, &format!("{start} {answer:<15} {otherwise}{reason} [{place}]"));
 }
 
 /// The decision on one system call: the answer, the reason and the line, for every role and tier.
@@ -249,16 +248,32 @@ pub fn check(path: &Path) -> Result<String, PolicyCommandError> {
 }
 
 fn check_folder(root: &Path) -> Result<String, PolicyCommandError> {
-    let mut text = String::new();
-    let mistakes = |error| PolicyCommandError::Mistakes { folder: root.to_owned(), error };
+    let (mut text, mut problems) = (String::new(), Vec::new());
     for arch in Arch::ALL.into_iter().filter(|arch| root.join(arch.name()).is_dir()) {
         for role in Role::ALL {
             for tier in Tier::ALL {
-                let policy = folder::read(root, arch, role, tier).map_err(mistakes)?;
-                let program = compile(&policy).map_err(mistakes)?;
-                push_line(&mut text, &sound(&format!("{arch} {role} {tier}"), &policy, program.len()));
+                let policy = folder::read(root, arch, role, tier);
+                match policy.and_then(|policy| Ok((compile(&policy)?.len(), policy))) {
+                    Ok((length, policy)) => {
+                        push_line(&mut text, &sound(&format!("{arch} {role} {tier}"), &policy, length));
+                    }
+                    Err(error) => problems.extend(error.problems),
+                }
             }
         }
+    }
+    let mut seen = Vec::new();
+    problems.retain(|problem| {
+        !seen.contains(problem) && {
+            seen.push(problem.clone());
+            true
+        }
+    });
+    if !problems.is_empty() {
+        return Err(PolicyCommandError::Mistakes {
+            folder: root.to_owned(),
+            error: PolicyError { problems },
+        });
     }
     if text.is_empty() { Err(PolicyCommandError::NoArchitecture(root.to_owned())) } else { Ok(text) }
 }

@@ -126,7 +126,7 @@ impl Answer {
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Allow => "allow",
             Self::Pretend => "pretend",
             Self::Notify => "notify",
