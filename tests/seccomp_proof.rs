@@ -1,63 +1,12 @@
 //! The compiled programs answer every call as the policy's text says: shown by running them in a simulator.
-use mcp_python_exec_sandbox::seccomp::compiler::{Call, Decision, MAX_INSNS, Policy, Test, Width, simulate};
-use mcp_python_exec_sandbox::seccomp::{Answer, Arch, Insn, Role, Tier, embedded, embedded_policy};
-use std::collections::BTreeSet;
+mod seccomp_support;
 
-fn every(mut check: impl FnMut(Arch, Role, Tier, &Policy, &[Insn])) {
-    for arch in Arch::ALL {
-        for role in Role::ALL {
-            for tier in Tier::ALL {
-                let policy = embedded_policy(arch, role, tier).expect("the embedded policy is sound");
-                check(arch, role, tier, &policy, embedded(arch, role, tier));
-            }
-        }
-    }
-}
+use mcp_python_exec_sandbox::seccomp::compiler::{Call, MAX_INSNS, Width, simulate};
+use mcp_python_exec_sandbox::seccomp::{Answer, Arch, Insn};
+use seccomp_support::{every, many_argument_sets};
 
 fn run(program: &[Insn], arch: u32, number: u32, args: [u64; 6]) -> u32 {
     simulate(program, &Call { arch, number, args }).expect("the program is sound")
-}
-
-/// Values that tell a comparison from its near misses: each value that the decision names, with a bit of the mask
-/// flipped, with bits outside of the mask, with the upper half dirty, and their neighbours.
-fn interesting(decision: &Decision, arg: u8) -> Vec<u64> {
-    let mut values = BTreeSet::from([0, 1, u64::MAX, 1 << 32, u64::from(u32::MAX)]);
-    let conditions = decision.cases.iter().flat_map(|case| &case.when).filter(|one| one.arg == arg);
-    for condition in conditions {
-        let (Test::AnyOf(named) | Test::NoneOf(named)) = &condition.test;
-        for value in named {
-            values.extend([*value, value ^ (1 << 32), value | 0xFFFF_FFFF_0000_0000, value ^ 0x8000_0000]);
-            values.extend([value.wrapping_add(1), value.wrapping_sub(1), value | !condition.mask]);
-            values.extend((0..64).filter(|bit| condition.mask >> bit & 1 == 1).map(|bit| value ^ (1 << bit)));
-        }
-    }
-    values.into_iter().collect()
-}
-
-/// Every combination of interesting values of the arguments that the decision looks at.
-fn argument_sets(decision: &Decision) -> Vec<[u64; 6]> {
-    let looked_at: BTreeSet<u8> =
-        decision.cases.iter().flat_map(|case| &case.when).map(|condition| condition.arg).collect();
-    let mut sets = vec![[0_u64; 6], [u64::MAX; 6], [0x5555_5555_5555_5555; 6]];
-    if looked_at.is_empty() {
-        return sets;
-    }
-    let mut combined = vec![[0_u64; 6]];
-    for arg in looked_at {
-        let values = interesting(decision, arg);
-        combined = combined
-            .into_iter()
-            .flat_map(|set| {
-                values.iter().map(move |value| {
-                    let mut set = set;
-                    set[usize::from(arg)] = *value;
-                    set
-                })
-            })
-            .collect();
-    }
-    sets.extend(combined);
-    sets
 }
 
 #[test]
@@ -65,8 +14,10 @@ fn every_number_is_answered_as_the_policy_says() {
     let mut compared = 0_u64;
     every(|arch, role, tier, policy, program| {
         for number in 0..1024 {
-            let sets =
-                policy.decisions.get(&number).map_or_else(|| vec![[0; 6], [u64::MAX; 6]], argument_sets);
+            let sets = match policy.decisions.get(&number) {
+                Some(decision) => many_argument_sets(decision),
+                None => vec![[0; 6], [u64::MAX; 6]],
+            };
             for args in sets {
                 let expected = policy.answer_to(number, &args).code();
                 let answered = run(program, arch.audit(), number, args);

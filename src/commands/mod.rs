@@ -1,5 +1,6 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
+pub mod policy;
 mod run;
 mod serve;
 mod validate;

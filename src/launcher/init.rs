@@ -31,6 +31,7 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
         .reporter
         .send(&Message::Root, Some(root.work_dir.as_fd()))
         .map_err(|error| Failed::io(STAGE, "reporting the root", &error))?;
+    layers.push(mounts::seal_memory_files(&root.proc));
     layers.insert(0, namespaces::become_unused(isolation.identity, root.proc.as_fd())?);
     drop(root);
     layers.push(enforced("root of its own"));

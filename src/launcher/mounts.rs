@@ -12,8 +12,9 @@ use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeF
 
 use super::COPY_BUFFER;
 use super::receive::Reporter;
-use super::stage::Failed;
+use super::stage::{Failed, absent, enforced};
 use super::sys::{self, MountAttributes};
+use crate::sandbox::facts::LayerStatus;
 use crate::sandbox::linux::plan::{Cover, Isolation, MaskedEntry, RootStep};
 use crate::sandbox::spec::{Access, WORK_DIR};
 
@@ -326,6 +327,19 @@ impl Builder<'_> {
         }
         let Some(proc) = self.writable_proc else { return Err(Failed::plain(STAGE, "no /proc is planned")) };
         Ok(Root { work_dir: work, proc })
+    }
+}
+
+/// Files in memory cannot be executed in this process namespace, unless they are made as executable, which the
+/// system-call filter refuses. The setting came with Linux 6.3.
+pub fn seal_memory_files(proc: &OwnedFd) -> LayerStatus {
+    let name = "memory files not executable";
+    let written =
+        rustix::fs::openat(proc, "sys/vm/memfd_noexec", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(|setting| rustix::io::write(&setting, b"1"));
+    match written {
+        Ok(_) => enforced(name),
+        Err(error) => absent(name, format!("the kernel has no such setting: {error}")),
     }
 }
 

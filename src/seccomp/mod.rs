@@ -4,6 +4,8 @@
 //! sandbox starts with a finished program; the text is embedded as well, for whoever asks why. This room must never
 //! know a kernel: installing a program is the launcher's work.
 pub mod compiler;
+pub mod docker;
+pub mod folder;
 
 pub use compiler::{Answer, Arch, Insn, Policy, PolicyError, Role, Sockets, Tier, compile};
 use std::io;

@@ -80,6 +80,9 @@ pub enum Answer {
     Pretend,
     /// The call fails with this error.
     Refuse(Errno),
+    /// The call waits for whoever listens on the filter's notification descriptor; where nobody has asked for that
+    /// descriptor it fails with ENOSYS.
+    Notify,
     /// The whole process dies with SIGSYS.
     Kill,
 }
@@ -88,13 +91,14 @@ impl Answer {
     /// What numbers get that no decision names: as a kernel answers which does not have the call.
     pub const UNKNOWN: Self = Self::Refuse(Errno::Enosys);
 
-    /// Reads an answer as policy files spell it: `allow`, `pretend`, `kill`, or the name of an error.
+    /// Reads an answer as policy files spell it: `allow`, `pretend`, `notify`, `kill`, or the name of an error.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "allow" => Some(Self::Allow),
             "pretend" => Some(Self::Pretend),
             "kill" => Some(Self::Kill),
+            "notify" => Some(Self::Notify),
             name => Errno::ALL.into_iter().find(|errno| errno.name() == name).map(Self::Refuse),
         }
     }
@@ -103,7 +107,7 @@ impl Answer {
     #[must_use]
     pub fn spellings() -> String {
         let errors: Vec<_> = Errno::ALL.iter().map(|errno| errno.name()).collect();
-        format!("allow, pretend, kill, {}", errors.join(", "))
+        format!("allow, pretend, notify, kill, {}", errors.join(", "))
     }
 
     /// The value that the program returns for it (`SECCOMP_RET_*` of `linux/seccomp.h`). An error of 0 makes the
@@ -114,6 +118,7 @@ impl Answer {
             Self::Allow => 0x7FFF_0000,
             Self::Pretend => 0x0005_0000,
             Self::Refuse(errno) => 0x0005_0000 | errno.number() as u32,
+            Self::Notify => 0x7FC0_0000,
             Self::Kill => 0x8000_0000,
         }
     }
@@ -121,9 +126,10 @@ impl Answer {
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Self::Allow => "allow",
             Self::Pretend => "pretend",
+            Self::Notify => "notify",
             Self::Kill => "kill",
             Self::Refuse(errno) => errno.name(),
         })

@@ -87,6 +87,12 @@ pub enum ProblemKind {
     /// A rule, case or list that says nothing.
     #[error("{0} is empty")]
     Empty(&'static str),
+    /// A decision that a filter of the script's own could undo.
+    #[error(
+        "`notify` needs a decision on `seccomp` that refuses SECCOMP_FILTER_FLAG_NEW_LISTENER: a script's own \
+             listener could let the call pass"
+    )]
+    NotifyCanBeUndone,
     /// Neither a number nor a known constant.
     #[error("`{0}` is neither a number nor a name that seccomp/constants.toml knows")]
     UnknownConstant(String),
