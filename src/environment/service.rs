@@ -115,8 +115,7 @@ impl Environments {
     ) -> Result<Environment, EnvironmentError> {
         request.check()?;
         let (interpreter, note) = self.interpreter(request, deadline, seen).await?;
-        let requirements = request.normalised();
-        let key = request_key(&interpreter, &requirements, &request.options, &self.0.runner.index.identity());
+        let key = request_key(&interpreter, request, &self.0.runner.index.identity());
         // A second round when the environment is removed between being built and being opened.
         for _ in 0..3 {
             if let Some((resolved, mut environment)) = self.kept(&key) {
@@ -200,23 +199,19 @@ impl Environments {
         reporter: &Reporter,
     ) -> Result<Resolved, EnvironmentError> {
         let inner = &self.0;
-        let requirements = request.normalised();
         let job = JobFolder::create(&inner.data)?;
-        let uv = if requirements.is_empty() { Uv::unused() } else { self.uv().await?.clone() };
+        let uv = if request.requirements.is_empty() { Uv::unused() } else { self.uv().await?.clone() };
         let builder = Builder {
             runner: &inner.runner,
             uv: &uv,
             interpreter,
             job: &job,
-            options: &request.options,
+            request,
             largest: inner.options.cache_size / 4,
             reporter,
         };
-        let resolution = if requirements.is_empty() {
-            Resolution::default()
-        } else {
-            builder.resolve(&requirements).await?
-        };
+        let resolution =
+            if request.requirements.is_empty() { Resolution::default() } else { builder.resolve().await? };
         let environment = environment_key(interpreter, &resolution.lock_file);
         let lock = inner.lock(&environment).await?;
         if inner.store.record(&environment).is_none() {
@@ -224,7 +219,7 @@ impl Environments {
             let record = Record {
                 interpreter: interpreter.clone(),
                 size: built.size,
-                compiled: requirements.is_empty(),
+                compiled: request.requirements.is_empty(),
             };
             inner
                 .store
