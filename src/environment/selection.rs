@@ -89,7 +89,10 @@ impl Environments {
         let available = inner.interpreters.all().await;
         match outcome {
             Ok(()) => match choose(wanted, &available)? {
-                Choice::Take(interpreter, _) => Ok(interpreter),
+                Choice::Take(interpreter, _) => {
+                    self.compile_library_later(interpreter.clone());
+                    Ok(interpreter)
+                }
                 Choice::Install(_) | Choice::InstallOr(..) => {
                     Err(missing("what uv installed does not answer".to_owned(), &available))
                 }
