@@ -149,9 +149,10 @@ fn a_case_with_too_many_comparisons_is_an_error_not_a_wrong_program() {
 
 #[test]
 fn notify_needs_a_policy_that_refuses_other_listeners() {
-    let words = problem(&SOUND.replace("socket", "seccomp").replace("EPERM", "allow"));
+    let notify = SOUND.replace("EPERM", "notify");
+    let words = problem(&format!("{notify}{}", SOUND.replace("socket", "seccomp").replace("EPERM", "allow")));
     assert!(words.contains("`notify` needs a decision on `seccomp`"), "{words}");
-    assert!(problems(&format!("about = \"a test\"\n{}", SOUND.replace("socket", "seccomp"))).is_empty());
+    assert!(problems(&format!("about = \"a test\"\n{notify}{}", SOUND.replace("socket", "seccomp"))).is_empty());
 }
 
 #[test]
