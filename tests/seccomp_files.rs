@@ -152,7 +152,9 @@ fn notify_needs_a_policy_that_refuses_other_listeners() {
     let notify = SOUND.replace("EPERM", "notify");
     let words = problem(&format!("{notify}{}", SOUND.replace("socket", "seccomp").replace("EPERM", "allow")));
     assert!(words.contains("`notify` needs a decision on `seccomp`"), "{words}");
-    assert!(problems(&format!("about = \"a test\"\n{notify}{}", SOUND.replace("socket", "seccomp"))).is_empty());
+    assert!(
+        problems(&format!("about = \"a test\"\n{notify}{}", SOUND.replace("socket", "seccomp"))).is_empty()
+    );
 }
 
 #[test]
