@@ -139,8 +139,8 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
                     Err(error) => self.refuse(&Refusal { id: Some(request.id), error }),
                 },
                 JsonRpcMessage::Notification(notification) => {
-                    let heard = self.hear(&notification.notification);
-                    heard.then_some(JsonRpcMessage::Notification(notification))
+                    self.hear(&notification.notification);
+                    Some(JsonRpcMessage::Notification(notification))
                 }
                 JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
             },
@@ -179,14 +179,13 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         Ok(())
     }
 
-    /// Whether a notification goes on to rmcp.
-    fn hear(&self, notification: &ClientNotification) -> bool {
+    /// A request that its client has cancelled is not answered any more.
+    fn hear(&self, notification: &ClientNotification) {
         if let ClientNotification::CancelledNotification(cancelled) = notification
             && let Some(id) = &cancelled.params.request_id
         {
             self.calls.end(id);
         }
-        self.lifecycle != Lifecycle::Waiting
     }
 }
 
