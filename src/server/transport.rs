@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, GetMeta, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::service::RoleServer;
@@ -204,8 +204,14 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransp
 
     fn send(
         &mut self,
-        message: ServerJsonRpcMessage,
+        mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
+        if let JsonRpcMessage::Error(answer) = &mut message
+            && answer.error.code == ErrorCode::METHOD_NOT_FOUND
+        {
+            // rmcp's text is the bare name of the method.
+            answer.error.message = reply::unknown_method(&answer.error.message).into();
+        }
         self.outbox.send(&message);
         match &message {
             JsonRpcMessage::Response(response) => self.calls.end(&response.id),
