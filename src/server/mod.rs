@@ -9,6 +9,7 @@
 
 mod arguments;
 mod calls;
+mod gate;
 mod handler;
 mod lines;
 mod message;
@@ -75,7 +76,9 @@ where
     let writer = tokio::spawn(writer);
     let transport = transport::LineTransport::new(stdin, outbox.clone(), closing.clone());
     let input_fault = transport.fault();
-    let handler = handler::Handler::new(tools::families(executor, settings), outbox, closing.clone());
+    let gate = gate::Gate::new(settings.max_concurrent, outbox.clone());
+    let families = tools::families(executor, settings);
+    let handler = handler::Handler::new(families, gate, outbox, closing.clone());
 
     let service = serve_directly::<RoleServer, _, _, _, _>(handler, transport, None);
     let mut waiting = std::pin::pin!(service.waiting());

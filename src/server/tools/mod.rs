@@ -8,6 +8,7 @@ use rmcp::model::{CallToolResult, JsonObject, Tool};
 
 use crate::execution::{Execute, ProgressSink};
 use crate::sandbox::BoxFuture;
+use crate::server::gate::Gate;
 use crate::settings::Settings;
 
 /// Tools that belong together.
@@ -16,7 +17,7 @@ pub trait Family: Send + Sync {
     fn tools(&self) -> Vec<Tool>;
 
     /// Carries one call out; only asked for a tool that it named. Dropping the future ends what it had started.
-    fn call<'a>(&'a self, call: Call<'a>, progress: ProgressSink) -> BoxFuture<'a, CallToolResult>;
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult>;
 }
 
 /// One call of a tool.
@@ -25,6 +26,10 @@ pub struct Call<'a> {
     pub tool: &'a str,
     /// Its arguments, as they came.
     pub arguments: JsonObject,
+    /// Where a call that makes a large result waits before it starts.
+    pub gate: &'a Gate,
+    /// Where it says how far it is.
+    pub progress: ProgressSink,
 }
 
 /// All families, in the order in which clients see them.
