@@ -39,7 +39,7 @@ pub struct RunArgs {
     /// The script, or - for standard input
     pub file: PathBuf,
     /// A package that the script needs beside those it names itself (PEP 508); may be repeated
-    #[arg(long = "with", value_name = "DEP")]
+    #[arg(long = "with", value_name = "DEP", allow_hyphen_values = true)]
     pub with: Vec<String>,
     /// Seconds until the run is ended
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -55,7 +55,7 @@ pub struct ValidateArgs {
     /// The script, or - for standard input
     pub file: PathBuf,
     /// A package beside those that the script names itself; may be repeated
-    #[arg(long = "with", value_name = "DEP")]
+    #[arg(long = "with", value_name = "DEP", allow_hyphen_values = true)]
     pub with: Vec<String>,
 }
 
