@@ -9,7 +9,7 @@ use super::bpf::{
     AND, Insn, JUMP, JUMP_AT_LEAST, JUMP_EQUAL, LOAD, OFFSET_ARCH, OFFSET_ARGS, OFFSET_NUMBER, RETURN,
     branch, statement,
 };
-use super::condition::{Case, Condition, Test, Width};
+use super::condition::{Case, Condition, Test};
 use super::error::{PolicyError, Problem, ProblemKind};
 use super::policy::{Decision, Policy};
 
@@ -227,7 +227,7 @@ fn comparison(
     let [low, high] = halves(condition.mask);
     let [low_value, high_value] = halves(value);
     let at = OFFSET_ARGS + 8 * u32::from(condition.arg);
-    let two_halves = condition.width == Width::Full64 && high != 0;
+    let two_halves = high != 0;
     let mut code = Vec::new();
     // The low half stays in the accumulator from one value to the next, unless the high half was loaded between.
     if is_first || two_halves {
