@@ -88,7 +88,7 @@ pub enum Form {
 /// Which of the policies.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct SelectionArgs {
-    /// Architecture: x86_64 or aarch64
+    /// Architecture: `x86_64` or `aarch64`
     #[arg(long, default_value_t = Arch::native(), value_parser = named::<Arch>)]
     pub arch: Arch,
     /// Role: prepare, build or run
