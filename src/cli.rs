@@ -32,6 +32,12 @@ pub enum Command {
     Run(RunArgs),
     /// Check a script's metadata and syntax without running it
     Validate(ValidateArgs),
+    /// Tell what this machine can do, layer by layer, and how to get more
+    Doctor {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show, explain, compare, export or check the system-call policy
     Policy {
         /// What to do with it.

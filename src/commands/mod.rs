@@ -1,5 +1,6 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
+mod doctor;
 pub mod policy;
 mod run;
 mod serve;
@@ -42,6 +43,7 @@ pub fn main() -> ExitCode {
             None => serve::serve(settings).await,
             Some(Command::Run(args)) => run::run(settings, args).await,
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
+            Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
             Some(Command::Policy { action }) => policy_action(action),
         }
     });
