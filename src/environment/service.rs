@@ -1,6 +1,7 @@
 //! From a request to an environment: the one place where finding, resolving, building and keeping come together.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ pub(super) struct Resolved {
 impl Environments {
     /// Opens the data folder and reads the user's settings. Starts nothing.
     pub fn open(options: Options, env: HostEnv, sandbox: Arc<dyn Sandbox>) -> Result<Self, EnvironmentError> {
-        let data = Arc::new(DataDir::open(options.data_dir.as_deref(), &env)?);
+        let data = Arc::new(data_dir(&options, &env, sandbox.as_ref())?);
         let index = IndexSettings::read(&env, &config_files(&env), options.plain_http);
         let package_cache = data.package_cache(sandbox.facts().backend);
         let runner = Runner {
@@ -237,7 +238,8 @@ impl Environments {
         let inner = &self.0;
         let find = || async {
             let finder = Finder { named: inner.options.uv.as_deref(), env: &inner.env, data: &inner.data };
-            finder.find().await
+            let found = finder.find().await?;
+            if inner.runner.sandbox.reaches(&found.path) { Ok(found) } else { found.copied_to(&inner.data) }
         };
         inner.uv.get_or_try_init(find).await
     }
@@ -300,6 +302,20 @@ impl Inner {
             .map_err(std::io::Error::other)
             .and_then(|text| write_atomically(&self.resolution_path(key), &text))
             .map_err(|error| EnvironmentError::storage("the resolution could not be kept", &error))
+    }
+}
+
+/// Where everything is kept where the sandbox cannot reach the user's own cache folder.
+const SYSTEM_CACHE: &str = "/var/cache/mcp-python-exec-sandbox";
+
+/// The named folder, or the user's, or the system's where the sandbox cannot reach the user's: root's home is closed
+/// to the user that a run becomes where nothing can be mounted.
+fn data_dir(options: &Options, env: &HostEnv, sandbox: &dyn Sandbox) -> Result<DataDir, EnvironmentError> {
+    let reached = |cache: PathBuf| sandbox.reaches(&cache.join("folder").join("environment"));
+    let system = PathBuf::from(SYSTEM_CACHE);
+    match (&options.data_dir, env.xdg("XDG_CACHE_HOME", ".cache")) {
+        (None, Some(cache)) if !reached(cache.clone()) => DataDir::open(Some(&system), env),
+        (named, _) => DataDir::open(named.as_deref(), env),
     }
 }
 
