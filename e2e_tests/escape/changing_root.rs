@@ -25,5 +25,4 @@ attempt("pivot_root", in_child(lambda: syscall("pivot_root", b".", b".")))
         case("pivot_root", "EINVAL|EBUSY|ENOTDIR", "EPERM").namespaces("EPERM").seccomp("EPERM"),
     ],
 )
-.privately()
-.known_as(&["CVE-2019-14271"]);
+.privately();

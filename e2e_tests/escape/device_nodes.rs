@@ -44,5 +44,4 @@ attempt("other devices", others)
         case("whiteout", "ok", "EPERM").seccomp("EPERM"),
         case("other devices", "some", "none").namespaces("none"),
     ],
-)
-.known_as(&["CVE-2025-31133"]);
+);

@@ -60,4 +60,4 @@ attempt("own entries of /proc", own_entries)
         case("own entries of /proc", "some", "none"),
     ],
 )
-.known_as(&["CVE-2022-0492", "CVE-2022-0811", "CVE-2025-52881"]);
+.known_as(&["CVE-2022-0811", "CVE-2025-31133", "CVE-2025-52881"]);

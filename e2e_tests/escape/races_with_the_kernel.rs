@@ -30,5 +30,4 @@ os.unlink(path)
         case("memfd_secret", "*", "EPERM").seccomp("EPERM"),
         case("migrate_pages", "*", "EPERM").seccomp("EPERM"),
     ],
-)
-.known_as(&["CVE-2016-5195", "CVE-2022-0847"]);
+);

@@ -28,7 +28,7 @@ attempt("through process 1", opened("/proc/1/root/", os.O_RDONLY))
     ],
 )
 .staged(stage)
-.known_as(&["CVE-2024-21626", "CVE-2019-19921"]);
+.known_as(&["CVE-2024-21626"]);
 
 fn stage(ground: &Ground) -> Result<Stage, String> {
     ground.file("secret.txt", "secret")?;
