@@ -41,7 +41,8 @@ pub async fn doctor(settings: Settings, as_json: bool) -> ExitCode {
     let overview = engine.overview().await;
     let lines = lines(&overview);
     let usable = lines.iter().all(|line| line.mark != Mark::Bad);
-    let text = if as_json { in_json(&overview, &lines) } else { in_words(&lines, std::io::stdout().is_terminal()) };
+    let text =
+        if as_json { in_json(&overview, &lines) } else { in_words(&lines, std::io::stdout().is_terminal()) };
     match (print(&text), usable) {
         (printed, true) => printed,
         _ => ExitCode::FAILURE,
@@ -86,7 +87,9 @@ fn layer(layer: &LayerStatus) -> Line {
         LayerState::Partial(missing) => {
             Line { mark: Mark::Weak, ..good(&layer.name, &format!("in part: {missing}")) }
         }
-        LayerState::Absent(reason) => Line { mark: Mark::Weak, ..good(&layer.name, &format!("absent: {reason}")) },
+        LayerState::Absent(reason) => {
+            Line { mark: Mark::Weak, ..good(&layer.name, &format!("absent: {reason}")) }
+        }
     }
 }
 
@@ -143,7 +146,10 @@ mod tests {
             platform: "Linux 6.18 x86_64".to_owned(),
             backend: Backend::Native,
             tier: Err(Refusal { reason: "refused".to_owned(), remedy: "Allow it".to_owned() }),
-            layers: vec![LayerStatus { name: "landlock".to_owned(), state: LayerState::Absent("old".to_owned()) }],
+            layers: vec![LayerStatus {
+                name: "landlock".to_owned(),
+                state: LayerState::Absent("old".to_owned()),
+            }],
             network: Network::Host,
             limits: Limits::default(),
             default_timeout: 30,

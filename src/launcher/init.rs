@@ -27,6 +27,8 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
         return Err(Failed::plain(STAGE, "no root is planned"));
     };
     let root = mounts::build(&isolation, &launch.plan.contents, &launch.reporter)?;
+    // Files of the run are readable for others and writable for its user, as everywhere.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     launch.clock.mark("mounts");
     launch
         .reporter

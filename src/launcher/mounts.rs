@@ -131,6 +131,21 @@ fn clone_tree(base: BorrowedFd<'_>, path: impl AsRef<Path>, recursive: bool) -> 
     rustix::mount::open_tree(base, path, flags)
 }
 
+fn open_below(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(folder, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// Makes a mount read-only. `false` on an old kernel, where that is done once the root is entered.
+fn read_only(mount: &OwnedFd) -> std::io::Result<bool> {
+    let attributes = MountAttributes { set: ATTR_RDONLY, ..MountAttributes::default() };
+    match sys::mount_setattr(mount.as_fd(), &attributes, false) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Mounts the empty file system on one of the bases and opens it.
 fn new_root(isolation: &Isolation) -> Result<OwnedFd, Failed> {
     let options =
@@ -183,41 +198,43 @@ impl Builder<'_> {
         }
     }
 
-    /// Makes a folder and the folders above it, each opened below the new root only.
+    /// Makes a folder and the folders above it, each in the one before: a link is followed nowhere, since it may lead
+    /// out of the new root, into the host's.
     fn directory(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
-        let mut above = PathBuf::new();
-        for part in target.components() {
-            above.push(part);
-            let mode = if above == target { mode } else { 0o755 };
-            match rustix::fs::mkdirat(&self.root, &above, Mode::from_raw_mode(mode)) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let mut folder = self.open(Path::new("."), flags)?;
+        let mut parts = target.components().peekable();
+        while let Some(part) = parts.next() {
+            let part = Path::new(part.as_os_str());
+            let mode = if parts.peek().is_none() { mode } else { 0o755 };
+            match rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(mode)) {
                 // Below a read-only mount that is there already, the folder has to be there too.
                 Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::ROFS) => {}
                 Err(error) => return Err(failed("making", target)(error)),
             }
+            folder = open_below(folder.as_fd(), part, flags).map_err(failed("opening", target))?;
         }
-        self.open(target, OFlags::PATH | OFlags::DIRECTORY)
+        Ok(folder)
     }
 
     /// Gives a file or folder to the run's user, where that is not the one who mounts.
-    fn own(&self, target: &Path) -> Result<(), Failed> {
+    fn own(&self, made: &OwnedFd, target: &Path) -> Result<(), Failed> {
         if rustix::process::geteuid().as_raw() == self.owner {
             return Ok(());
         }
         let (user, group) = (Uid::from_raw(self.owner), Gid::from_raw(self.owner));
-        rustix::fs::chownat(&self.root, target, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)
+        rustix::fs::chownat(made, "", Some(user), Some(group), AtFlags::EMPTY_PATH)
             .map_err(failed("setting the owner of", target))
     }
 
     fn open(&self, target: &Path, flags: OFlags) -> Result<OwnedFd, Failed> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        rustix::fs::openat2(&self.root, target, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
-            .map_err(failed("opening", target))
+        open_below(self.root.as_fd(), target, flags).map_err(failed("opening", target))
     }
 
     /// A folder that stays writable when the root becomes read-only: a mount of its own.
     fn scratch(&self, target: &Path, mode: u32) -> Result<(), Failed> {
         let folder = self.directory(target, mode)?;
-        self.own(target)?;
+        self.own(&folder, target)?;
         let tree = clone_tree(folder.as_fd(), "", false).map_err(failed("copying", target))?;
         attach(tree.as_fd(), folder.as_fd()).map_err(failed("attaching", target))
     }
@@ -239,23 +256,22 @@ impl Builder<'_> {
         }
     }
 
-    fn parents(&self, target: &Path) -> Result<(), Failed> {
-        match target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => self.directory(parent, 0o755).map(drop),
-            None => Ok(()),
-        }
+    /// The folder above, and the name in it.
+    fn parent<'t>(&self, target: &'t Path) -> Result<(OwnedFd, &'t Path), Failed> {
+        let name = target.file_name().map(Path::new);
+        let name = name.ok_or_else(|| Failed::plain(STAGE, format!("/{} has no name", target.display())))?;
+        Ok((self.directory(target.parent().unwrap_or(Path::new("")), 0o755)?, name))
     }
 
     fn symlink(&self, target: &Path, to: &Path) -> Result<(), Failed> {
-        self.parents(target)?;
-        rustix::fs::symlinkat(to, &self.root, target).map_err(failed("linking", target))
+        let (folder, name) = self.parent(target)?;
+        rustix::fs::symlinkat(to, &folder, name).map_err(failed("linking", target))
     }
 
     fn create(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
-        self.parents(target)?;
+        let (folder, name) = self.parent(target)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.root, target, flags, Mode::from_raw_mode(mode))
-            .map_err(failed("making", target))
+        rustix::fs::openat(&folder, name, flags, Mode::from_raw_mode(mode)).map_err(failed("making", target))
     }
 
     fn file(&self, target: &Path, content: &[u8], mode: u32) -> Result<(), Failed> {
@@ -266,7 +282,7 @@ impl Builder<'_> {
     /// Copies the next content from the socket.
     fn content(&mut self, target: &Path) -> Result<(), Failed> {
         let file = self.create(target, 0o644)?;
-        self.own(target)?;
+        self.own(&file, target)?;
         let mut left = self.contents.next().copied().unwrap_or_default();
         let mut buffer = vec![0; COPY_BUFFER];
         while left > 0 {
@@ -302,6 +318,7 @@ impl Builder<'_> {
                 Cover::Folder(folder) => below(folder)?,
             };
             let tree = clone_tree(self.root.as_fd(), cover, false).map_err(failed("copying", cover))?;
+            read_only(&tree).map_err(|error| Failed::io(STAGE, "making a cover read-only", &error))?;
             let covered = target.join(&entry.name);
             let place = match self.open(&covered, OFlags::PATH) {
                 Ok(place) => place,
@@ -326,17 +343,13 @@ impl Builder<'_> {
     fn enter(self, steps: &[RootStep]) -> Result<Root, Failed> {
         let said = |what: &'static str| move |error| Failed::errno(STAGE, what, error);
         let work = self.open(below(Path::new(WORK_DIR))?, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let read_only = MountAttributes { set: ATTR_RDONLY, ..MountAttributes::default() };
-        let old_kernel = match sys::mount_setattr(self.root.as_fd(), &read_only, false) {
-            Ok(()) => false,
-            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => true,
-            Err(error) => return Err(Failed::io(STAGE, "making the root read-only", &error)),
-        };
+        let attributes_are_set =
+            read_only(&self.root).map_err(|error| Failed::io(STAGE, "making the root read-only", &error))?;
         rustix::process::fchdir(&self.root).map_err(said("entering the new root"))?;
         rustix::process::pivot_root(".", ".").map_err(said("changing the root"))?;
         rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(said("leaving the host's root"))?;
         rustix::process::chdir("/").map_err(said("entering the root"))?;
-        if old_kernel {
+        if !attributes_are_set {
             old_kernel::set_attributes(steps)?;
         }
         Ok(Root { work_dir: work, proc: self.writable_proc })
