@@ -28,6 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::execution::Execute;
+use crate::session::Sessions;
 use crate::settings::Settings;
 
 pub use stdio::{stdin, stdout, terminated};
@@ -53,14 +54,57 @@ pub enum ServeError {
     Loop(String),
 }
 
+/// Who does the work that clients ask for.
+#[derive(Clone)]
+pub struct Services {
+    /// Single runs.
+    pub executor: Arc<dyn Execute>,
+    /// Stateful sandboxes, where they are served. They are closed when the client goes.
+    pub sessions: Option<Sessions>,
+}
+
+/// Serves one client with single runs only; see [`serve_all`].
+pub async fn serve<R, W>(
+    executor: Arc<dyn Execute>,
+    settings: &Settings,
+    stdin: R,
+    stdout: W,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    serve_all(Services { executor, sessions: None }, settings, stdin, stdout, shutdown).await
+}
+
 /// Serves one client until its input ends, its output breaks, or `shutdown` completes.
 ///
 /// At the end of input, calls in flight get [`END_OF_INPUT_GRACE`]; whatever still runs is then dropped (which kills
 /// it) and answered with an error, as long as somebody reads. A broken output or `shutdown` drops it at once.
 ///
-/// Must be called within a tokio runtime. When it returns, no call is running.
-pub async fn serve<R, W>(
-    executor: Arc<dyn Execute>,
+/// Must be called within a tokio runtime. When it returns, no call is running and every stateful sandbox is closed.
+pub async fn serve_all<R, W>(
+    services: Services,
+    settings: &Settings,
+    stdin: R,
+    stdout: W,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let sessions = services.sessions.clone();
+    let served = serve_calls(services, settings, stdin, stdout, shutdown).await;
+    if let Some(sessions) = sessions {
+        sessions.close_all().await;
+    }
+    served
+}
+
+async fn serve_calls<R, W>(
+    services: Services,
     settings: &Settings,
     stdin: R,
     stdout: W,
@@ -75,7 +119,7 @@ where
     let writer = tokio::spawn(writer);
     let transport = transport::LineTransport::new(stdin, outbox.clone(), closing.clone());
     let input_fault = transport.fault();
-    let handler = handler::Handler::new(tools::families(executor, settings), outbox, closing.clone());
+    let handler = handler::Handler::new(tools::families(services, settings), outbox, closing.clone());
 
     let service = serve_directly::<RoleServer, _, _, _, _>(handler, transport, None);
     let mut waiting = std::pin::pin!(service.waiting());
