@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::environment::PythonVersion;
 use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{SessionSettings, python};
 use crate::settings::{Settings, ToolFamily};
 
@@ -32,6 +33,81 @@ pub enum Command {
     Run(RunArgs),
     /// Check a script's metadata and syntax without running it
     Validate(ValidateArgs),
+    /// Tell what this machine can do, layer by layer, and how to get more
+    Doctor {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show, explain, compare, export or check the system-call policy
+    Policy {
+        /// What to do with it.
+        #[command(subcommand)]
+        action: PolicyAction,
+    },
+}
+
+/// What to do with the system-call policy.
+#[derive(Debug, Subcommand)]
+pub enum PolicyAction {
+    /// The whole table: every system call, its decision and the reason
+    Show(SelectionArgs),
+    /// Why one system call is decided as it is, in every role and tier
+    Explain {
+        /// Name of the system call, such as ptrace
+        name: String,
+        /// Architecture
+        #[arg(long, default_value_t = Arch::native(), value_parser = named::<Arch>)]
+        arch: Arch,
+    },
+    /// The difference to another policy
+    #[command(subcommand)]
+    Diff(Other),
+    /// The policy in another form
+    #[command(subcommand)]
+    Export(Form),
+    /// Check a policy folder or file of your own; every mistake is named with its line
+    Check {
+        /// The folder or file
+        path: PathBuf,
+    },
+}
+
+/// Policies to compare with.
+#[derive(Debug, Subcommand)]
+pub enum Other {
+    /// Docker's default profile
+    Docker(SelectionArgs),
+}
+
+/// Forms of the policy.
+#[derive(Debug, Subcommand)]
+pub enum Form {
+    /// A seccomp profile for Docker, as JSON on standard output
+    Docker(SelectionArgs),
+    /// The policy's own files, to start a policy of your own from
+    Folder {
+        /// A new or empty folder
+        path: PathBuf,
+    },
+}
+
+/// Which of the policies.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SelectionArgs {
+    /// Architecture: `x86_64` or `aarch64`
+    #[arg(long, default_value_t = Arch::native(), value_parser = named::<Arch>)]
+    pub arch: Arch,
+    /// Role: prepare, build or run
+    #[arg(long, default_value_t = Role::Run, value_parser = named::<Role>)]
+    pub role: Role,
+    /// Tier: full, or one of the confined ones
+    #[arg(long, default_value_t = PolicyTier::Full, value_parser = named::<PolicyTier>)]
+    pub tier: PolicyTier,
+}
+
+fn named<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, String> {
+    text.parse()
 }
 
 /// Arguments of `run`.
@@ -40,7 +116,7 @@ pub struct RunArgs {
     /// The script, or - for standard input
     pub file: PathBuf,
     /// A package that the script needs beside those it names itself (PEP 508); may be repeated
-    #[arg(long = "with", value_name = "DEP")]
+    #[arg(long = "with", value_name = "DEP", allow_hyphen_values = true)]
     pub with: Vec<String>,
     /// Seconds until the run is ended
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -56,7 +132,7 @@ pub struct ValidateArgs {
     /// The script, or - for standard input
     pub file: PathBuf,
     /// A package beside those that the script names itself; may be repeated
-    #[arg(long = "with", value_name = "DEP")]
+    #[arg(long = "with", value_name = "DEP", allow_hyphen_values = true)]
     pub with: Vec<String>,
 }
 

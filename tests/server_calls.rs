@@ -202,7 +202,7 @@ async fn a_slow_reader_loses_nothing_and_holds_back_new_calls() {
         tokio::task::yield_now().await;
     }
     let ended = fake.finished.load(Ordering::SeqCst);
-    assert!(ended < 100, "{ended} calls have run for a client that reads nothing");
+    assert!(ended < 40, "{ended} calls have run for a client that reads nothing");
     for id in 0..calls {
         assert!(text(&client.answer(id).await).len() > 90_000, "result {id} is cut");
     }
@@ -215,12 +215,15 @@ async fn too_many_calls_at_once_are_refused_and_the_others_go_on() {
     for id in 0..256 {
         client.request(id, "tools/call", call("hang")).await;
     }
-    client.fake.until("all run", |fake| fake.running() == 256).await;
     let answer = client.call(1000, "execute_python", json!({"script": "x"})).await;
     assert_eq!(error_code(&answer), -32000, "{answer}");
-    client
-        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 17}}))
-        .await;
-    client.fake.until("one is dropped", |fake| fake.running() == 255).await;
+    // Two runs at a time, and as many that are ready to follow; the others wait for them.
+    assert_eq!(client.fake.running(), 4);
+    for id in 0..256 {
+        let params = json!({"requestId": id});
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})).await;
+    }
     assert!(text(&client.call(1001, "execute_python", json!({"script": "x"})).await).contains("hi"));
+    client.fake.until("all are dropped", |fake| fake.running() == 0).await;
+    client.quiet().await;
 }

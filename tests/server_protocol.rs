@@ -279,7 +279,9 @@ async fn what_this_server_does_not_offer_is_not_found() {
         ("subscriptions/listen", json!({"notifications": {}})),
         ("tasks/get", json!({"taskId": "1"})),
     ] {
-        assert_eq!(error_code(&client.ask(1, method, params).await), -32601, "{method}");
+        let answer = client.ask(1, method, params).await;
+        let message = format!("this server has no method `{method}`; it offers tools only");
+        assert_eq!((error_code(&answer), &answer["error"]["message"]), (-32601, &json!(message)));
     }
     client.quiet().await;
 }

@@ -1,17 +1,19 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
+mod doctor;
 pub mod policy;
 mod run;
 mod serve;
 mod validate;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
 use crate::execution::Engine;
 use crate::sandbox::Sandbox;
@@ -41,6 +43,8 @@ pub fn main() -> ExitCode {
             None => serve::serve(settings).await,
             Some(Command::Run(args)) => run::run(settings, args).await,
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
+            Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
+            Some(Command::Policy { action }) => policy_action(action),
         }
     });
     // A thread that still waits for standard input must not hold the end up.
@@ -51,9 +55,40 @@ pub fn main() -> ExitCode {
 /// `RUST_LOG` chooses what is logged; standard output is the protocol's.
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+}
+
+fn policy_action(action: PolicyAction) -> ExitCode {
+    let selection =
+        |args: SelectionArgs| policy::Selection { arch: args.arch, role: args.role, tier: args.tier };
+    let text = match action {
+        PolicyAction::Show(args) => policy::show(selection(args)),
+        PolicyAction::Explain { name, arch } => policy::explain(&name, arch),
+        PolicyAction::Diff(Other::Docker(args)) => policy::diff_docker(selection(args)),
+        PolicyAction::Export(Form::Docker(args)) => policy::export_docker(selection(args)).map(|exported| {
+            for lost in exported.lost {
+                eprintln!("note: {lost}");
+            }
+            exported.json
+        }),
+        PolicyAction::Export(Form::Folder { path }) => policy::export_folder(&path),
+        PolicyAction::Check { path } => policy::check(&path),
+    };
+    match text {
+        Ok(text) => print(&text),
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+/// Prints to standard output; a reader that has gone away is no reason for words.
+fn print(text: &str) -> ExitCode {
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(std::io::stdout(), "{text}{newline}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 fn fail(message: &str) -> ExitCode {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use super::{TIMED_OUT, engine, fail, read_script};
+use super::{TIMED_OUT, engine, fail, print, read_script};
 use crate::cli::RunArgs;
 use crate::execution::{Engine, ExecutionError, ExecutionRequest};
 use crate::sandbox::{OutputStream, Running, WaitError};
@@ -63,14 +63,6 @@ fn words(error: &ExecutionError) -> String {
         error.message.clone()
     } else {
         format!("{}\n{}", error.message, error.detail)
-    }
-}
-
-fn print(text: &str) -> ExitCode {
-    use std::io::Write;
-    match writeln!(std::io::stdout(), "{text}") {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
     }
 }
 

@@ -11,6 +11,7 @@ use super::interpreters::Interpreter;
 use super::job::{JobFolder, Runner, StepOutput};
 use super::progress::Reporter;
 use super::redact::redact;
+use super::request::EnvironmentRequest;
 use super::uv::Uv;
 use super::venv;
 use crate::sandbox::spec::Mount;
@@ -26,8 +27,8 @@ pub struct Builder<'a> {
     pub interpreter: &'a Interpreter,
     /// Where the work is done.
     pub job: &'a JobFolder,
-    /// The script's options.
-    pub options: &'a toml::Table,
+    /// What is asked for.
+    pub request: &'a EnvironmentRequest,
     /// The most that the packages may take, in bytes of downloads.
     pub largest: u64,
     /// Who is told how it goes.
@@ -56,9 +57,9 @@ pub struct Built {
 
 impl Builder<'_> {
     /// Chooses versions.
-    pub async fn resolve(&self, requirements: &[String]) -> Result<Resolution, EnvironmentError> {
+    pub async fn resolve(&self) -> Result<Resolution, EnvironmentError> {
         self.reporter.phase("resolving dependencies", 0, 0);
-        let input = self.job.write("requirements.in", &(requirements.join("\n") + "\n"))?;
+        let input = self.job.write("script.py", &self.request.metadata_script())?;
         let mut args = words(&[
             "pip",
             "compile",
@@ -130,18 +131,18 @@ impl Builder<'_> {
         self.runner.uv(&self.uv.path, args, self.job, &mounts, &none).await
     }
 
-    /// The script's options with the user's indexes after the script's own.
+    /// The script's settings with the user's indexes after the script's own.
     fn config(&self) -> toml::Table {
         let mut config = self.runner.index.to_toml();
-        for (name, value) in self.options {
-            match (config.get_mut(name), value) {
-                (Some(toml::Value::Array(ours)), toml::Value::Array(theirs)) => {
-                    let mut all = theirs.clone();
-                    all.append(ours);
-                    *ours = all;
+        let settings: toml::Table = toml::from_str(&self.request.tool_uv.to_uv_toml()).unwrap_or_default();
+        for (name, value) in settings {
+            match (config.get_mut(&name), value) {
+                (Some(toml::Value::Array(ours)), toml::Value::Array(mut theirs)) => {
+                    theirs.append(ours);
+                    *ours = theirs;
                 }
-                _ => {
-                    config.insert(name.clone(), value.clone());
+                (_, value) => {
+                    config.insert(name, value);
                 }
             }
         }

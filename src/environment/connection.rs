@@ -31,6 +31,15 @@ pub struct Connection {
     mounts: Vec<Mount>,
 }
 
+/// Where distributions keep the authorities that the machine trusts, in one file: Debian and its kin, Fedora and its
+/// kin, SUSE, Alpine and macOS.
+const SYSTEM_CERTIFICATES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
 impl Connection {
     /// Takes the settings from the user's environment. A certificate path that is not there is left out.
     pub fn read(env: &HostEnv) -> Self {
@@ -42,6 +51,13 @@ impl Connection {
             if let Some(value) = env.get(name) {
                 connection.proxies.insert(name.to_owned(), value.to_owned());
             }
+        }
+        // Many clients hand a server only a handful of variables. What the machine trusts is what the user trusts: it
+        // holds the public authorities and a company's own.
+        let names_none = !env.iter().any(|(name, _)| name.starts_with("SSL_CERT_"));
+        let system = SYSTEM_CERTIFICATES.iter().find(|path| names_none && Path::new(path).is_file());
+        if let Some(path) = system {
+            connection.uv_only.insert("SSL_CERT_FILE".to_owned(), (*path).to_owned());
         }
         for name in ["UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_HTTP_TIMEOUT", "UV_OFFLINE"] {
             if let Some(value) = env.get(name) {

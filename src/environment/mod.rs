@@ -32,6 +32,7 @@ mod testing;
 #[cfg(all(test, unix))]
 mod tests;
 mod tool;
+mod upkeep;
 pub mod uv;
 mod venv;
 

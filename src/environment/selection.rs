@@ -1,8 +1,9 @@
 //! Gets the interpreter that a request wants: remembered, found on the machine, or installed.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
@@ -17,14 +18,20 @@ const RETRY_AFTER: Duration = Duration::from_mins(10);
 /// At most this long for installing the default version while another one could serve.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// An interpreter, and a note where it is not the obvious one.
+type Chosen = (Interpreter, Option<String>);
+
+/// A choice, and when it was made where it is not to be kept for good.
+type Remembered = (Chosen, Option<Instant>);
+
+/// How long another interpreter stands in for the default one before it is looked for again.
+const SUBSTITUTE_LASTS: Duration = Duration::from_mins(1);
+
 /// What was chosen before.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
-    chosen: Mutex<HashMap<String, (Interpreter, Option<String>)>>,
-    failed: Mutex<Option<Instant>>,
+    chosen: Mutex<HashMap<String, Remembered>>,
 }
-
-type Chosen = (Interpreter, Option<String>);
 
 impl Environments {
     /// The interpreter, and a note where it is not the obvious one.
@@ -37,22 +44,24 @@ impl Environments {
         let selection = &self.0.selection;
         let key = format!("{wanted:?}");
         let before = selection.chosen.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        if let Some(chosen) = before.filter(|(interpreter, _)| is_unchanged(interpreter)) {
+        if let Some((chosen, since)) = before
+            && is_unchanged(&chosen.0)
+            && since.is_none_or(|since| since.elapsed() < SUBSTITUTE_LASTS)
+        {
             return Ok(chosen);
         }
-        let chosen = match self.decide(wanted).await? {
-            Choice::Take(interpreter, note) => (interpreter, note),
-            Choice::Install(request) => (self.install(wanted, &request, reporter).await?, None),
+        let remembered = match self.decide(wanted).await? {
+            Choice::Take(interpreter, note) => ((interpreter, note), None),
+            Choice::Install(request) => ((self.install(wanted, &request, reporter).await?, None), None),
             Choice::InstallOr(request, other) => {
                 match self.try_install(wanted, &request, deadline, reporter).await {
-                    Some(interpreter) => (interpreter, None),
-                    // Not remembered: it is tried again later.
-                    None => return Ok((other.clone(), Some(substitute(&other)))),
+                    Some(interpreter) => ((interpreter, None), None),
+                    None => ((other.clone(), Some(substitute(&other))), Some(Instant::now())),
                 }
             }
         };
-        selection.chosen.lock().unwrap_or_else(PoisonError::into_inner).insert(key, chosen.clone());
-        Ok(chosen)
+        selection.chosen.lock().unwrap_or_else(PoisonError::into_inner).insert(key, remembered.clone());
+        Ok(remembered.0)
     }
 
     /// Asks as few executables as will do: first those of the likely version, then all.
@@ -89,7 +98,10 @@ impl Environments {
         let available = inner.interpreters.all().await;
         match outcome {
             Ok(()) => match choose(wanted, &available)? {
-                Choice::Take(interpreter, _) => Ok(interpreter),
+                Choice::Take(interpreter, _) => {
+                    self.compile_library_later(interpreter.clone());
+                    Ok(interpreter)
+                }
                 Choice::Install(_) | Choice::InstallOr(..) => {
                     Err(missing("what uv installed does not answer".to_owned(), &available))
                 }
@@ -98,6 +110,8 @@ impl Environments {
         }
     }
 
+    /// Installs the default version while another one could serve. Where that failed before, in this process or
+    /// another, nobody waits for it again: it is tried in the background now and then.
     async fn try_install(
         &self,
         wanted: &Wanted,
@@ -105,25 +119,68 @@ impl Environments {
         deadline: Instant,
         reporter: &Reporter,
     ) -> Option<Interpreter> {
-        let failed = &self.0.selection.failed;
-        let recently = failed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_some_and(|at| at.elapsed() < RETRY_AFTER);
-        if recently {
+        let failed = Failed::new(&self.0.data.interpreters(), request);
+        if let Some(age) = failed.age() {
+            if age >= RETRY_AFTER {
+                failed.note();
+                let (this, wanted, request) = (self.clone(), wanted.clone(), request.to_owned());
+                tokio::spawn(
+                    async move { this.attempt(&wanted, &request, &failed, &Reporter::default()).await },
+                );
+            }
             return None;
         }
         let half = deadline.saturating_duration_since(Instant::now()) / 2;
-        let attempt = tokio::time::timeout(half.min(PATIENCE), self.install(wanted, request, reporter)).await;
-        match attempt {
-            Ok(Ok(interpreter)) => return Some(interpreter),
-            Ok(Err(error)) => {
-                tracing::info!(%error, detail = error.detail(), "the default Python was not installed");
-            }
-            Err(_) => tracing::info!("the default Python could not be installed in time"),
+        let attempt = self.attempt(wanted, request, &failed, reporter);
+        if let Ok(result) = tokio::time::timeout(half.min(PATIENCE), attempt).await {
+            return result;
         }
-        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        tracing::info!("the default Python could not be installed in time");
+        failed.note();
         None
+    }
+
+    async fn attempt(
+        &self,
+        wanted: &Wanted,
+        request: &str,
+        failed: &Failed,
+        reporter: &Reporter,
+    ) -> Option<Interpreter> {
+        match self.install(wanted, request, reporter).await {
+            Ok(interpreter) => {
+                failed.forget();
+                Some(interpreter)
+            }
+            Err(error) => {
+                tracing::info!(%error, detail = error.detail(), "the default Python was not installed");
+                failed.note();
+                None
+            }
+        }
+    }
+}
+
+/// A file whose age tells when a version could last not be installed.
+#[derive(Debug)]
+struct Failed(PathBuf);
+
+impl Failed {
+    fn new(folder: &Path, request: &str) -> Self {
+        Self(folder.join(format!(".unavailable-{request}")))
+    }
+
+    fn age(&self) -> Option<Duration> {
+        let noted = self.0.metadata().ok()?.modified().ok()?;
+        Some(SystemTime::now().duration_since(noted).unwrap_or_default())
+    }
+
+    fn note(&self) {
+        let _ = std::fs::write(&self.0, b"");
+    }
+
+    fn forget(&self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -138,4 +195,21 @@ fn substitute(interpreter: &Interpreter) -> String {
 fn list(available: &[Interpreter]) -> String {
     let versions: Vec<&str> = available.iter().map(|interpreter| interpreter.version.as_str()).collect();
     if versions.is_empty() { "none".to_owned() } else { versions.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_remembered_across_processes_until_it_is_forgotten() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let failed = Failed::new(place.path(), "3.13");
+        assert_eq!(failed.age(), None);
+        failed.note();
+        assert!(Failed::new(place.path(), "3.13").age().is_some_and(|age| age < RETRY_AFTER));
+        assert_eq!(Failed::new(place.path(), "3.14").age(), None);
+        failed.forget();
+        assert_eq!(failed.age(), None);
+    }
 }

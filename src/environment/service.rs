@@ -9,7 +9,6 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::build::{Builder, Resolution};
-use super::bytecode;
 use super::connection::Connection;
 use super::data_dir::DataDir;
 use super::failure::EnvironmentError;
@@ -49,11 +48,13 @@ pub(super) struct Inner {
 
 /// What a request was resolved to, kept under the request's key in memory and on disk.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Resolved {
-    environment: Arc<str>,
+pub(super) struct Resolved {
+    /// Key of the environment.
+    pub environment: Arc<str>,
     /// Seconds since 1970.
-    at: u64,
-    notes: Vec<String>,
+    pub at: u64,
+    /// Things the caller should know.
+    pub notes: Vec<String>,
 }
 
 impl Environments {
@@ -115,8 +116,7 @@ impl Environments {
     ) -> Result<Environment, EnvironmentError> {
         request.check()?;
         let (interpreter, note) = self.interpreter(request, deadline, seen).await?;
-        let requirements = request.normalised();
-        let key = request_key(&interpreter, &requirements, &request.options, &self.0.runner.index.identity());
+        let key = request_key(&interpreter, request, &self.0.runner.index.identity());
         // A second round when the environment is removed between being built and being opened.
         for _ in 0..3 {
             if let Some((resolved, mut environment)) = self.kept(&key) {
@@ -169,7 +169,7 @@ impl Environments {
         Some((resolved, environment))
     }
 
-    fn remember(&self, key: &Arc<str>, resolved: &Resolved) {
+    pub(super) fn remember(&self, key: &Arc<str>, resolved: &Resolved) {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), resolved.clone());
     }
 
@@ -193,30 +193,26 @@ impl Environments {
         Ok(resolved)
     }
 
-    async fn build(
+    pub(super) async fn build(
         &self,
         interpreter: &Interpreter,
         request: &EnvironmentRequest,
         reporter: &Reporter,
     ) -> Result<Resolved, EnvironmentError> {
         let inner = &self.0;
-        let requirements = request.normalised();
         let job = JobFolder::create(&inner.data)?;
-        let uv = if requirements.is_empty() { Uv::unused() } else { self.uv().await?.clone() };
+        let uv = if request.requirements.is_empty() { Uv::unused() } else { self.uv().await?.clone() };
         let builder = Builder {
             runner: &inner.runner,
             uv: &uv,
             interpreter,
             job: &job,
-            options: &request.options,
+            request,
             largest: inner.options.cache_size / 4,
             reporter,
         };
-        let resolution = if requirements.is_empty() {
-            Resolution::default()
-        } else {
-            builder.resolve(&requirements).await?
-        };
+        let resolution =
+            if request.requirements.is_empty() { Resolution::default() } else { builder.resolve().await? };
         let environment = environment_key(interpreter, &resolution.lock_file);
         let lock = inner.lock(&environment).await?;
         if inner.store.record(&environment).is_none() {
@@ -224,7 +220,7 @@ impl Environments {
             let record = Record {
                 interpreter: interpreter.clone(),
                 size: built.size,
-                compiled: requirements.is_empty(),
+                compiled: request.requirements.is_empty(),
             };
             inner
                 .store
@@ -234,63 +230,6 @@ impl Environments {
         drop(lock);
         self.compile_later(environment.clone());
         Ok(Resolved { environment, at: now(), notes: resolution.notes })
-    }
-
-    /// Compiles in the background, once among all servers, and then keeps the size bound.
-    fn compile_later(&self, key: Arc<str>) {
-        let environments = self.clone();
-        tokio::spawn(async move {
-            let inner = &environments.0;
-            let Ok(Some(_lock)) = Lock::try_take(&inner.compile_lock(&key), Sharing::Exclusive) else {
-                return;
-            };
-            // Held so that it is not removed meanwhile.
-            let Some(environment) = inner.store.open(&key) else { return };
-            if inner.store.record(&key).is_some_and(|record| !record.compiled) {
-                let done =
-                    bytecode::compile(&inner.runner, &environment.interpreter, &environment.root).await;
-                match done.map(|()| inner.store.compiled(&key)) {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => {
-                        tracing::warn!(%error, "an environment could not be closed after compiling");
-                    }
-                    Err(error) => tracing::warn!(%error, "an environment could not be compiled to bytecode"),
-                }
-            }
-            drop(environment);
-            let store = inner.store.clone();
-            let _ = tokio::task::spawn_blocking(move || store.evict()).await;
-        });
-    }
-
-    /// Resolves again in the background once the answer is older than the user wants; the old one serves meanwhile.
-    fn refresh_if_old(
-        &self,
-        key: &Arc<str>,
-        resolved: &Resolved,
-        interpreter: &Interpreter,
-        request: &EnvironmentRequest,
-    ) {
-        let age = Duration::from_secs(now().saturating_sub(resolved.at));
-        if request.requirements.is_empty() || age < self.0.options.resolve_ttl {
-            return;
-        }
-        // Not before the same time has passed again, however it ends.
-        let postponed = Resolved { at: now(), ..resolved.clone() };
-        self.remember(key, &postponed);
-        let (this, key) = (self.clone(), key.clone());
-        let (interpreter, request) = (interpreter.clone(), request.clone());
-        tokio::spawn(async move {
-            match this.build(&interpreter, &request, &Reporter::default()).await {
-                Ok(new) => {
-                    if let Err(error) = this.0.keep_resolution(&key, &new) {
-                        tracing::warn!(%error, "a new resolution could not be kept");
-                    }
-                    this.remember(&key, &new);
-                }
-                Err(error) => tracing::info!(%error, "resolving again failed; the earlier answer stays"),
-            }
-        });
     }
 
     /// uv, found or fetched once.
@@ -334,12 +273,6 @@ impl Environments {
             .chain(self.0.runner.index.notes.iter().cloned())
             .collect()
     }
-
-    /// Removes what killed servers left behind and keeps the size bound. Blocks; meant for a background thread.
-    pub fn tidy(&self) {
-        JobFolder::sweep(&self.0.data);
-        self.0.store.evict();
-    }
 }
 
 impl Inner {
@@ -347,7 +280,7 @@ impl Inner {
         self.data.resolutions().join(format!("{key}.json"))
     }
 
-    fn compile_lock(&self, key: &str) -> std::path::PathBuf {
+    pub(super) fn compile_lock(&self, key: &str) -> std::path::PathBuf {
         self.data.locks().join(format!("compile-{key}.lock"))
     }
 
@@ -362,7 +295,7 @@ impl Inner {
             .map_err(|error| EnvironmentError::storage("the store could not be locked", &error))
     }
 
-    fn keep_resolution(&self, key: &str, resolved: &Resolved) -> Result<(), EnvironmentError> {
+    pub(super) fn keep_resolution(&self, key: &str, resolved: &Resolved) -> Result<(), EnvironmentError> {
         serde_json::to_vec(resolved)
             .map_err(std::io::Error::other)
             .and_then(|text| write_atomically(&self.resolution_path(key), &text))
@@ -380,7 +313,8 @@ fn config_files(env: &HostEnv) -> Vec<(String, String)> {
         .collect()
 }
 
-fn now() -> u64 {
+/// Seconds since 1970.
+pub(super) fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 

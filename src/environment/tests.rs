@@ -12,6 +12,7 @@ use super::testing::Unconfined;
 use super::testing::index::{Behaviour, TestIndex, Wheel};
 use super::uv::Finder;
 use super::*;
+use crate::script::Requirement;
 
 /// uv is looked for, and where there is none fetched, once for all tests and all test runs.
 async fn uv() -> PathBuf {
@@ -68,8 +69,7 @@ impl Room {
     }
 
     async fn within(&self, requirements: &[&str], limit: Duration) -> Result<Environment, EnvironmentError> {
-        let requirements = requirements.iter().map(|text| (*text).to_owned()).collect();
-        let request = EnvironmentRequest { requirements, ..EnvironmentRequest::default() };
+        let request = request(requirements);
         self.environments.prepare(&request, Instant::now() + limit, Arc::new(|_| {})).await
     }
 
@@ -77,6 +77,12 @@ impl Room {
         let folder = self.place.path().join(".cache/mcp-python-exec-sandbox/jobs");
         std::fs::read_dir(folder).expect("there").map(|entry| entry.expect("read").path()).collect()
     }
+}
+
+fn request(requirements: &[&str]) -> EnvironmentRequest {
+    let requirements =
+        requirements.iter().map(|text| Requirement::parse(text).expect("a requirement")).collect();
+    EnvironmentRequest { requirements, ..EnvironmentRequest::default() }
 }
 
 /// Runs code with the environment's own Python, as a run would.
@@ -154,8 +160,7 @@ async fn another_server_finds_what_was_built() {
     let sandbox = Arc::new(Unconfined::new());
     let other =
         Environments::open(inner.options.clone(), inner.env.clone(), sandbox.clone()).expect("opened");
-    let request =
-        EnvironmentRequest { requirements: vec!["alpha".to_owned()], ..EnvironmentRequest::default() };
+    let request = request(&["alpha"]);
     let deadline = Instant::now() + Duration::from_mins(1);
     let second = other.prepare(&request, deadline, Arc::new(|_| {})).await.expect("found");
     assert_eq!((second.root.clone(), sandbox.starts()), (first, 0));

@@ -63,7 +63,7 @@ pub async fn validate(engine: &Engine, script: String, dependencies: Vec<String>
     let request = ExecutionRequest { script, dependencies: Vec::new(), python: None, timeout: CHECK_TAKES };
     let mut wanted = environment_request(&analysis, &request);
     wanted.requirements.clear();
-    wanted.options = toml::Table::new();
+    wanted.tool_uv = crate::script::tool_uv::ToolUv::default();
     match syntax(engine, &wanted, request.script.as_bytes()).await {
         Ok((version, None)) => validation.syntax = format!("checked with Python {version}"),
         Ok((version, Some(problem))) => {

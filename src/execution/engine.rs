@@ -212,8 +212,8 @@ pub(super) fn environment_request(analysis: &Analysis, request: &ExecutionReques
     EnvironmentRequest {
         python: request.python,
         requires_python: analysis.metadata.requires_python.clone(),
-        requirements: analysis.merged.iter().map(ToString::to_string).collect(),
-        options: analysis.metadata.uv.to_uv_toml().parse().unwrap_or_default(),
+        requirements: analysis.merged.clone(),
+        tool_uv: analysis.metadata.uv.clone(),
     }
 }
 

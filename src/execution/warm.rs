@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::engine::Engine;
 use crate::environment::EnvironmentRequest;
+use crate::script::Requirement;
 
 /// Sets of packages that agents' scripts ask for most, one on a line.
 const LIST: &str = include_str!("../../profiles/warmup.txt");
@@ -40,8 +41,8 @@ pub async fn warm(engine: Arc<Engine>) {
     }
     engine.warming.set("running");
     for requirements in lines(LIST) {
-        let request =
-            EnvironmentRequest { requirements: requirements.clone(), ..EnvironmentRequest::default() };
+        let parsed = requirements.iter().filter_map(|text| Requirement::parse(text).ok()).collect();
+        let request = EnvironmentRequest { requirements: parsed, ..EnvironmentRequest::default() };
         let deadline = Instant::now() + LINE_TAKES;
         if let Err(error) = engine.environments.prepare(&request, deadline, Arc::new(|_| {})).await {
             tracing::warn!("packages could not be fetched in advance ({}): {error}", requirements.join(" "));

@@ -141,7 +141,7 @@ pub fn loopback_up() -> io::Result<()> {
     // SAFETY: an all-zero ifreq is valid: it is plain data.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
     // SAFETY: SIOCSIFFLAGS reads one ifreq, which outlives the call.

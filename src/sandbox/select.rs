@@ -26,7 +26,10 @@ pub enum SelectError {
 
 /// Looks for what the backend can do here, and compares it with what is required.
 pub async fn select(backend: Backend, required: Option<Tier>) -> Result<Arc<dyn Sandbox>, SelectError> {
+    #[cfg(native)]
     let sandbox = build(backend).await;
+    #[cfg(not(native))]
+    let sandbox = build(backend);
     let facts = sandbox.facts();
     let Some(required) = required else {
         tell(facts);
@@ -59,7 +62,7 @@ async fn build(backend: Backend) -> Arc<dyn Sandbox> {
 }
 
 #[cfg(not(native))]
-async fn build(backend: Backend) -> Arc<dyn Sandbox> {
+fn build(backend: Backend) -> Arc<dyn Sandbox> {
     Arc::new(match backend {
         Backend::Docker => Missing::docker(),
         Backend::Native | Backend::None => Missing {

@@ -142,13 +142,14 @@ fn with_arguments(decision: &Decision, lost: &mut Vec<String>) -> Vec<Rule> {
     let mut rules = Vec::new();
     let mut others = Vec::from([decision.answer]);
     for case in &decision.cases {
-        if case.answer != Answer::Allow {
-            others.push(case.answer);
-            continue;
-        }
         match alternatives(case) {
-            Some(sets) => rules.extend(sets.into_iter().map(|args| allow(args, &case.reason))),
-            None => lost.push(format!("{name}: refused where `is_not` would allow it ({})", case.reason)),
+            Some(sets) if case.answer == Answer::Allow || stands_apart(case, &decision.cases) => {
+                rules.extend(sets.into_iter().map(|args| rule(vec![name], case.answer, args, &case.reason)));
+            }
+            None if case.answer == Answer::Allow => {
+                lost.push(format!("{name}: refused where `is_not` would allow it ({})", case.reason));
+            }
+            _ => others.push(case.answer),
         }
     }
     others.retain(|answer| *answer != Answer::UNKNOWN);
@@ -157,6 +158,18 @@ fn with_arguments(decision: &Decision, lost: &mut Vec<String>) -> Vec<Rule> {
         lost.push(format!("{name}: what is not allowed fails with ENOSYS, not {}", names.join(" or ")));
     }
     rules
+}
+
+/// Whether no call is both this case and one that is allowed, so that their order does not matter.
+fn stands_apart(case: &Case, cases: &[Case]) -> bool {
+    let apart = |one: &Condition, other: &Condition| match (&one.test, &other.test) {
+        (Test::AnyOf(ours), Test::AnyOf(theirs)) if one.arg == other.arg && one.mask == other.mask => {
+            ours.iter().all(|value| !theirs.contains(value))
+        }
+        _ => false,
+    };
+    let mut allowed = cases.iter().filter(|other| other.answer == Answer::Allow);
+    allowed.all(|other| case.when.iter().any(|one| other.when.iter().any(|theirs| apart(one, theirs))))
 }
 
 /// Docker joins the arguments of a rule by "and", and the rules of a call by "or".

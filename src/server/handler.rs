@@ -10,13 +10,11 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData, ServerHandler};
 use tokio_util::sync::CancellationToken;
 
+use super::gate::Gate;
 use super::outbox::Outbox;
 use super::progress::Reporter;
 use super::reply;
 use super::tools::{Call, Family};
-
-/// While more than this waits to be read by the client, no further call is started: its result would have to be kept.
-const BUSY_BACKLOG: usize = 4 << 20;
 
 /// How long a client of the stateless protocol may keep the list of tools: it does not change while the server runs.
 const LIST_TTL_MS: u64 = 3_600_000;
@@ -25,15 +23,21 @@ const LIST_TTL_MS: u64 = 3_600_000;
 pub struct Handler {
     /// Each with its tools, which never change.
     families: Vec<(Vec<Tool>, Box<dyn Family>)>,
+    gate: Gate,
     outbox: Outbox,
     closing: CancellationToken,
 }
 
 impl Handler {
     /// A handler that offers the tools of `families`, in that order, and drops every call when `closing` is cancelled.
-    pub fn new(families: Vec<Box<dyn Family>>, outbox: Outbox, closing: CancellationToken) -> Self {
+    pub fn new(
+        families: Vec<Box<dyn Family>>,
+        gate: Gate,
+        outbox: Outbox,
+        closing: CancellationToken,
+    ) -> Self {
         let families = families.into_iter().map(|family| (family.tools(), family)).collect();
-        Self { families, outbox, closing }
+        Self { families, gate, outbox, closing }
     }
 
     fn family(&self, tool: &str) -> Option<&dyn Family> {
@@ -99,11 +103,9 @@ impl ServerHandler for Handler {
             return Err(reply::unknown_tool(&request.name, &known));
         };
         let reporter = Reporter::new(context.meta.get_progress_token(), self.outbox.clone());
-        let call = Call { tool: &request.name, arguments: request.arguments.unwrap_or_default() };
-        let work = async {
-            self.outbox.below(BUSY_BACKLOG).await;
-            reporter.during(|progress| family.call(call, progress)).await
-        };
+        let arguments = request.arguments.unwrap_or_default();
+        let call = |progress| Call { tool: &request.name, arguments, gate: &self.gate, progress };
+        let work = reporter.during(|progress| family.call(call(progress)));
         // Leaving here drops the work, and that kills what it had started.
         tokio::select! {
             biased;

@@ -9,6 +9,7 @@
 
 mod arguments;
 mod calls;
+mod gate;
 mod handler;
 mod lines;
 mod message;
@@ -119,7 +120,9 @@ where
     let writer = tokio::spawn(writer);
     let transport = transport::LineTransport::new(stdin, outbox.clone(), closing.clone());
     let input_fault = transport.fault();
-    let handler = handler::Handler::new(tools::families(services, settings), outbox, closing.clone());
+    let gate = gate::Gate::new(settings.max_concurrent, outbox.clone());
+    let families = tools::families(services, settings);
+    let handler = handler::Handler::new(families, gate, outbox, closing.clone());
 
     let service = serve_directly::<RoleServer, _, _, _, _>(handler, transport, None);
     let mut waiting = std::pin::pin!(service.waiting());

@@ -24,8 +24,8 @@ pub use environment::{overview, validation};
 pub use failure::{failure, server_is_ending, wrong_arguments};
 pub use protocol::{
     cancelled, duplicate_id, line_too_long, no_batches, no_method, no_version, not_an_object,
-    not_initialized, not_unicode, request_and_answer, too_many_calls, unknown_tool, unreadable, unusable_id,
-    wrong_params,
+    not_initialized, not_unicode, request_and_answer, too_many_calls, unknown_method, unknown_tool,
+    unreadable, unusable_id, wrong_params,
 };
 pub use report::report;
 pub use session::{

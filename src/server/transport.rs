@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, GetMeta, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::service::RoleServer;
@@ -139,8 +139,8 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
                     Err(error) => self.refuse(&Refusal { id: Some(request.id), error }),
                 },
                 JsonRpcMessage::Notification(notification) => {
-                    let heard = self.hear(&notification.notification);
-                    heard.then_some(JsonRpcMessage::Notification(notification))
+                    self.hear(&notification.notification);
+                    Some(JsonRpcMessage::Notification(notification))
                 }
                 JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
             },
@@ -179,14 +179,13 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         Ok(())
     }
 
-    /// Whether a notification goes on to rmcp.
-    fn hear(&self, notification: &ClientNotification) -> bool {
+    /// A request that its client has cancelled is not answered any more.
+    fn hear(&self, notification: &ClientNotification) {
         if let ClientNotification::CancelledNotification(cancelled) = notification
             && let Some(id) = &cancelled.params.request_id
         {
             self.calls.end(id);
         }
-        self.lifecycle != Lifecycle::Waiting
     }
 }
 
@@ -205,8 +204,14 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for LineTransp
 
     fn send(
         &mut self,
-        message: ServerJsonRpcMessage,
+        mut message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
+        if let JsonRpcMessage::Error(answer) = &mut message
+            && answer.error.code == ErrorCode::METHOD_NOT_FOUND
+        {
+            // rmcp's text is the bare name of the method.
+            answer.error.message = reply::unknown_method(&answer.error.message).into();
+        }
         self.outbox.send(&message);
         match &message {
             JsonRpcMessage::Response(response) => self.calls.end(&response.id),

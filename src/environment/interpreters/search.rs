@@ -36,15 +36,19 @@ pub fn candidates(env: &HostEnv, extra: &[PathBuf]) -> Vec<Candidate> {
     found
 }
 
-/// Folders that hold one installation in each entry.
+/// Folders that hold one installation in each entry. A folder of shims on PATH tells where its manager keeps them,
+/// whatever HOME is.
 fn version_folders(env: &HostEnv) -> Vec<PathBuf> {
+    let path = env.search_path();
+    let managers =
+        path.iter().filter(|folder| folder.ends_with("shims")).filter_map(|folder| folder.parent());
+    let shims = managers.flat_map(|root| [root.join("versions"), root.join("installs/python")]);
     let pyenv = env.xdg("PYENV_ROOT", ".pyenv").map(|root| root.join("versions"));
-    let uv = env
-        .path("UV_PYTHON_INSTALL_DIR")
-        .or_else(|| Some(env.xdg("XDG_DATA_HOME", ".local/share")?.join("uv/python")));
+    let uv = env.path("UV_PYTHON_INSTALL_DIR");
+    let uv = uv.or_else(|| Some(env.xdg("XDG_DATA_HOME", ".local/share")?.join("uv/python")));
     let asdf = env.xdg("ASDF_DATA_DIR", ".asdf").map(|root| root.join("installs/python"));
     let mise = env.xdg("MISE_DATA_DIR", ".local/share/mise").map(|root| root.join("installs/python"));
-    [pyenv, uv, asdf, mise].into_iter().flatten().collect()
+    [pyenv, uv, asdf, mise].into_iter().flatten().chain(shims).collect()
 }
 
 fn look_in(folder: &Path, found: &mut Vec<Candidate>) {

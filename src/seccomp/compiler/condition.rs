@@ -28,7 +28,7 @@ pub struct Condition {
     pub arg: u8,
     /// How much of it counts.
     pub width: Width,
-    /// The bits that count; all of the width where the policy names no mask.
+    /// The bits that count, all of them within the width; the whole width where the policy names no mask.
     pub mask: u64,
     /// The comparison.
     pub test: Test,

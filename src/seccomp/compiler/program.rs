@@ -9,7 +9,7 @@ use super::bpf::{
     AND, Insn, JUMP, JUMP_AT_LEAST, JUMP_EQUAL, LOAD, OFFSET_ARCH, OFFSET_ARGS, OFFSET_NUMBER, RETURN,
     branch, statement,
 };
-use super::condition::{Case, Condition, Test, Width};
+use super::condition::{Case, Condition, Test};
 use super::error::{PolicyError, Problem, ProblemKind};
 use super::policy::{Decision, Policy};
 
@@ -52,19 +52,26 @@ fn prologue(arch: Arch) -> Vec<Insn> {
     code
 }
 
-/// Numbers from `start` up to the next range share this code.
+/// Numbers from `start` up to the next range are treated alike.
 struct NumberRange {
     start: u32,
-    code: Vec<Insn>,
+    leaf: Leaf,
 }
 
-/// Covers all numbers: neighbours with the same code are joined, gaps are unknown numbers.
+/// What a search ends at.
+#[derive(Clone, PartialEq)]
+enum Leaf {
+    Answer(Answer),
+    Arguments(Vec<Insn>),
+}
+
+/// Covers all numbers: alike neighbours are joined, gaps are unknown numbers.
 fn ranges(policy: &Policy) -> Result<Vec<NumberRange>, PolicyError> {
-    let unknown = vec![statement(RETURN, Answer::UNKNOWN.code())];
+    let unknown = Leaf::Answer(Answer::UNKNOWN);
     let mut ranges: Vec<NumberRange> = Vec::new();
-    let mut push = |start: u32, code: Vec<Insn>| {
-        if ranges.last().is_none_or(|last| last.code != code) {
-            ranges.push(NumberRange { start, code });
+    let mut push = |start: u32, leaf: Leaf| {
+        if ranges.last().is_none_or(|last| last.leaf != leaf) {
+            ranges.push(NumberRange { start, leaf });
         }
     };
     let mut next = 0;
@@ -79,27 +86,89 @@ fn ranges(policy: &Policy) -> Result<Vec<NumberRange>, PolicyError> {
     Ok(ranges)
 }
 
-/// A binary search over the ranges. The lower half follows at once, the upper half after it.
+/// A binary search over the ranges. Where one is too long for its branches, it is split: the lower half follows at
+/// once, the upper half after it.
 fn tree(ranges: &[NumberRange]) -> Vec<Insn> {
-    if let [only] = ranges {
-        return only.code.clone();
+    if let Some(code) = search(ranges) {
+        return code;
     }
     let (lower, upper) = ranges.split_at(ranges.len() / 2);
     let pivot = upper[0].start;
     let (lower, upper) = (tree(lower), tree(upper));
-    let mut code = if let Ok(skip) = u8::try_from(lower.len()) {
-        vec![branch(JUMP_AT_LEAST, pivot, skip, 0)]
-    } else {
-        let far = u32::try_from(lower.len()).expect("a program has at most a few thousand instructions");
-        vec![branch(JUMP_AT_LEAST, pivot, 0, 1), statement(JUMP, far)]
-    };
+    let far = u32::try_from(lower.len()).expect("a program has at most a few thousand instructions");
+    let mut code = vec![branch(JUMP_AT_LEAST, pivot, 0, 1), statement(JUMP, far)];
     code.extend(lower);
     code.extend(upper);
     code
 }
 
+/// Where a branch leads, before the distances are known.
+#[derive(Clone, Copy)]
+enum Target {
+    At(usize),
+    Answer(Answer),
+}
+
+/// An instruction, or a comparison of the number whose distances are not known yet.
+enum Step {
+    Insn(Insn),
+    AtLeast(u32, Target, Target),
+}
+
+/// A search whose branches reach everything: the comparisons and argument checks first, then each answer once.
+fn search(ranges: &[NumberRange]) -> Option<Vec<Insn>> {
+    let mut steps = Vec::new();
+    let mut answers = Vec::new();
+    let entry = lay_out(ranges, &mut steps, &mut answers);
+    let end = steps.len();
+    let position = |target| match target {
+        Target::At(at) => Some(at),
+        Target::Answer(answer) => answers.iter().position(|one| *one == answer).map(|at| end + at),
+    };
+    debug_assert_eq!(position(entry), Some(0), "a search starts with its first instruction");
+    let resolve = |(at, step): (usize, &Step)| match step {
+        Step::Insn(insn) => Some(*insn),
+        Step::AtLeast(pivot, upper, lower) => {
+            let skip = |target| u8::try_from(position(target)? - at - 1).ok();
+            Some(branch(JUMP_AT_LEAST, *pivot, skip(*upper)?, skip(*lower)?))
+        }
+    };
+    let mut code = steps.iter().enumerate().map(resolve).collect::<Option<Vec<_>>>()?;
+    code.extend(answers.iter().map(|answer| statement(RETURN, answer.code())));
+    Some(code)
+}
+
+fn lay_out(ranges: &[NumberRange], steps: &mut Vec<Step>, answers: &mut Vec<Answer>) -> Target {
+    if let [only] = ranges {
+        return match &only.leaf {
+            Leaf::Answer(answer) => {
+                if !answers.contains(answer) {
+                    answers.push(*answer);
+                }
+                Target::Answer(*answer)
+            }
+            Leaf::Arguments(code) => {
+                let at = steps.len();
+                steps.extend(code.iter().copied().map(Step::Insn));
+                Target::At(at)
+            }
+        };
+    }
+    let (lower, upper) = ranges.split_at(ranges.len() / 2);
+    let at = steps.len();
+    let pivot = upper[0].start;
+    steps.push(Step::AtLeast(pivot, Target::At(at), Target::At(at)));
+    let lower = lay_out(lower, steps, answers);
+    let upper = lay_out(upper, steps, answers);
+    steps[at] = Step::AtLeast(pivot, upper, lower);
+    Target::At(at)
+}
+
 /// The cases one after the other, each skipped when one of its conditions fails; then the answer for the rest.
-fn leaf(decision: &Decision) -> Result<Vec<Insn>, PolicyError> {
+fn leaf(decision: &Decision) -> Result<Leaf, PolicyError> {
+    if decision.cases.is_empty() {
+        return Ok(Leaf::Answer(decision.answer));
+    }
     let mut code = Vec::new();
     for one in &decision.cases {
         let block = case(one).ok_or_else(|| PolicyError {
@@ -111,7 +180,7 @@ fn leaf(decision: &Decision) -> Result<Vec<Insn>, PolicyError> {
         code.extend(block);
     }
     code.push(statement(RETURN, decision.answer.code()));
-    Ok(code)
+    Ok(Leaf::Arguments(code))
 }
 
 /// Built from the back, so that the distance to the end, where a failed condition leads, is known.
@@ -158,7 +227,7 @@ fn comparison(
     let [low, high] = halves(condition.mask);
     let [low_value, high_value] = halves(value);
     let at = OFFSET_ARGS + 8 * u32::from(condition.arg);
-    let two_halves = condition.width == Width::Full64 && high != 0;
+    let two_halves = high != 0;
     let mut code = Vec::new();
     // The low half stays in the accumulator from one value to the next, unless the high half was loaded between.
     if is_first || two_halves {

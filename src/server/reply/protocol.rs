@@ -95,6 +95,12 @@ pub fn too_many_calls() -> ErrorData {
     ErrorData::new(BUSY, "too many requests are in progress; wait for an answer before sending more", None)
 }
 
+/// A method that this server does not have.
+pub fn unknown_method(method: &str) -> String {
+    let method: String = method.chars().take(80).collect();
+    format!("this server has no method `{method}`; it offers tools only")
+}
+
 /// A tool that does not exist.
 pub fn unknown_tool(name: &str, known: &[&str]) -> ErrorData {
     let name: String = name.chars().take(80).collect();

@@ -20,7 +20,12 @@ pub fn report(report: &ExecutionReport, limit: usize) -> CallToolResult {
     notes.extend(stdout.note("stdout"));
     notes.extend(stderr.note("stderr"));
     let text = text(report, &stdout, &stderr, &notes);
-    result(text, fields(report, &stdout, &stderr, &notes))
+    let mut result = result(text, fields(report, &stdout, &stderr, &notes));
+    // A script that fails is an answer; one that was ended is not.
+    if report.timed_out {
+        result.is_error = Some(true);
+    }
+    result
 }
 
 fn text(report: &ExecutionReport, stdout: &Shown, stderr: &Shown, notes: &[String]) -> String {

@@ -7,7 +7,7 @@ use rmcp::model::{CallToolResult, Tool};
 use serde_json::json;
 
 use crate::environment::PythonVersion;
-use crate::execution::{Execute, ExecutionRequest, ProgressSink};
+use crate::execution::{Execute, ExecutionRequest, Progress};
 use crate::sandbox::BoxFuture;
 use crate::server::arguments::{ArgumentError, Arguments, Seconds};
 use crate::server::reply;
@@ -38,18 +38,18 @@ impl ExecuteTools {
         }
     }
 
-    async fn execute(
-        &self,
-        mut arguments: Arguments<'_>,
-        progress: ProgressSink,
-    ) -> Result<CallToolResult, ArgumentError> {
+    async fn execute(&self, call: Call<'_>) -> Result<CallToolResult, ArgumentError> {
+        let known = &["script", "dependencies", "timeout_seconds", "python_version"];
+        let mut arguments = Arguments::new(EXECUTE, call.arguments, known)?;
         let script = arguments.text("script")?;
         let dependencies = arguments.list("dependencies")?;
         let (timeout, lowered) = arguments.seconds("timeout_seconds", self.timeouts)?;
         let python = arguments.python_version("python_version")?;
         let request =
             ExecutionRequest { script, dependencies, python, timeout: Duration::from_secs(timeout) };
-        let mut result = self.executor.execute(request, progress).await;
+        (call.progress)(Progress::Queued);
+        let _place = call.gate.enter().await;
+        let mut result = self.executor.execute(request, call.progress).await;
         if let Some(note) = lowered {
             match &mut result {
                 Ok(report) => report.notes.push(note),
@@ -62,30 +62,16 @@ impl ExecuteTools {
         })
     }
 
-    async fn validate(&self, mut arguments: Arguments<'_>) -> Result<CallToolResult, ArgumentError> {
+    async fn validate(&self, call: Call<'_>) -> Result<CallToolResult, ArgumentError> {
+        let mut arguments = Arguments::new(VALIDATE, call.arguments, &["script", "dependencies"])?;
         let script = arguments.text("script")?;
         let dependencies = arguments.list("dependencies")?;
         Ok(reply::validation(&self.executor.validate(script, dependencies).await, self.python))
     }
 
-    async fn dispatch(
-        &self,
-        call: Call<'_>,
-        progress: ProgressSink,
-    ) -> Result<CallToolResult, ArgumentError> {
-        match call.tool {
-            EXECUTE => {
-                let known = &["script", "dependencies", "timeout_seconds", "python_version"];
-                self.execute(Arguments::new(EXECUTE, call.arguments, known)?, progress).await
-            }
-            VALIDATE => {
-                self.validate(Arguments::new(VALIDATE, call.arguments, &["script", "dependencies"])?).await
-            }
-            _ => {
-                Arguments::new(CHECK, call.arguments, &[])?;
-                Ok(reply::overview(&self.executor.overview().await))
-            }
-        }
+    async fn check(&self, call: Call<'_>) -> Result<CallToolResult, ArgumentError> {
+        Arguments::new(CHECK, call.arguments, &[])?;
+        Ok(reply::overview(&self.executor.overview().await))
     }
 }
 
@@ -117,9 +103,14 @@ impl Family for ExecuteTools {
         ]
     }
 
-    fn call<'a>(&'a self, call: Call<'a>, progress: ProgressSink) -> BoxFuture<'a, CallToolResult> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult> {
         Box::pin(async move {
-            self.dispatch(call, progress).await.unwrap_or_else(|error| reply::wrong_arguments(&error))
+            let result = match call.tool {
+                EXECUTE => self.execute(call).await,
+                VALIDATE => self.validate(call).await,
+                _ => self.check(call).await,
+            };
+            result.unwrap_or_else(|error| reply::wrong_arguments(&error))
         })
     }
 }

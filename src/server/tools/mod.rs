@@ -12,6 +12,7 @@ use rmcp::model::{
 use super::Services;
 use crate::execution::ProgressSink;
 use crate::sandbox::BoxFuture;
+use crate::server::gate::Gate;
 use crate::settings::{Settings, ToolFamily};
 
 /// Tools that belong together.
@@ -20,7 +21,7 @@ pub trait Family: Send + Sync {
     fn tools(&self) -> Vec<Tool>;
 
     /// Carries one call out; only asked for a tool that it named. Dropping the future ends what it had started.
-    fn call<'a>(&'a self, call: Call<'a>, progress: ProgressSink) -> BoxFuture<'a, CallToolResult>;
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult>;
 
     /// What can be read beside calling tools; asked for only where there are templates.
     fn resources(&self) -> BoxFuture<'_, Vec<Resource>> {
@@ -44,6 +45,10 @@ pub struct Call<'a> {
     pub tool: &'a str,
     /// Its arguments, as they came.
     pub arguments: JsonObject,
+    /// Where a call that makes a large result waits before it starts.
+    pub gate: &'a Gate,
+    /// Where it says how far it is.
+    pub progress: ProgressSink,
 }
 
 /// The families that were asked for and can be served, in the order in which clients see them.

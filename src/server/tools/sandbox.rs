@@ -201,7 +201,9 @@ impl SandboxTools {
         Ok(reply::stored(&path, &format!("{path} is deleted")))
     }
 
-    async fn dispatch(&self, call: Call<'_>, progress: ProgressSink) -> Answer {
+    async fn dispatch(&self, call: Call<'_>) -> Answer {
+        call.gate.client_reads().await;
+        let progress = call.progress;
         let given = |tool, known| Arguments::new(tool, call.arguments, known);
         match call.tool {
             CREATE => self.create(given(CREATE, &["session_id"])?).await,
@@ -328,9 +330,9 @@ impl Family for SandboxTools {
         tools.into_iter().map(made).collect()
     }
 
-    fn call<'a>(&'a self, call: Call<'a>, progress: ProgressSink) -> BoxFuture<'a, CallToolResult> {
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult> {
         Box::pin(async move {
-            self.dispatch(call, progress).await.unwrap_or_else(|failure| match failure {
+            self.dispatch(call).await.unwrap_or_else(|failure| match failure {
                 Failure::Arguments(error) => reply::wrong_arguments(&error),
                 Failure::Session(error) => reply::session_failure(&error),
             })

@@ -129,8 +129,8 @@ impl PythonKernel {
         all.retain(|known| !packages.iter().any(|new| new.same_slot(known)));
         all.extend(packages);
         let request = EnvironmentRequest {
-            python: self.environment.interpreter.version.parse().ok(),
-            requirements: all.iter().map(ToString::to_string).collect(),
+            python: Some(self.environment.interpreter.python_version()),
+            requirements: all.clone(),
             ..EnvironmentRequest::default()
         };
         let prepared = self.engine.session_environment(&request, stop.deadline, &progress);

@@ -1,14 +1,14 @@
 //! `policy show | explain | diff docker | export | check`: what the system call policy says, and why.
 //!
 //! Each command is a function from its arguments to text or an error. It must never print or exit.
+mod own;
+
 use crate::seccomp::compiler::{Decision, Place, Policy, syscalls};
-use crate::seccomp::{
-    Answer, Arch, PolicyError, Role, Tier, compile, docker, embedded, embedded_files, embedded_policy,
-    embedded_text, folder,
-};
+use crate::seccomp::{Answer, Arch, PolicyError, Role, Tier, docker, embedded, embedded_policy};
+pub use own::{check, export_folder};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::io;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// Which of the policies a command is about.
@@ -207,99 +207,6 @@ pub fn diff_docker(selection: Selection) -> Result<String, PolicyCommandError> {
 pub fn export_docker(selection: Selection) -> Result<docker::Exported, PolicyCommandError> {
     let Selection { arch, role, tier } = selection;
     Ok(docker::export(&embedded_policy(arch, role, tier)?))
-}
-
-/// Writes the embedded policy files into a new folder, as a start for one's own.
-///
-/// # Errors
-/// A folder that is not empty, or cannot be written.
-pub fn export_folder(target: &Path) -> Result<String, PolicyCommandError> {
-    let file_error = |path: &Path| {
-        let path = path.to_owned();
-        move |error| PolicyCommandError::File { path, error }
-    };
-    if fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(PolicyCommandError::NotEmpty(target.to_owned()));
-    }
-    let mut files = 0;
-    for name in embedded_files() {
-        let path = target.join(name);
-        let parent = path.parent().unwrap_or(target);
-        fs::create_dir_all(parent).map_err(file_error(parent))?;
-        let text = embedded_text(name).map_err(file_error(&path))?;
-        fs::write(&path, text).map_err(file_error(&path))?;
-        files += 1;
-    }
-    let folder = target.display();
-    Ok(format!(
-        "{files} files written to {folder}; check changes with `policy check {folder}`, use them with \
-         `--seccomp-policy {folder}`\n"
-    ))
-}
-
-/// Checks a policy folder, or one file that is a policy by itself.
-///
-/// # Errors
-/// Every mistake with its line.
-pub fn check(path: &Path) -> Result<String, PolicyCommandError> {
-    let kind = fs::metadata(path);
-    let kind = kind.map_err(|error| PolicyCommandError::File { path: path.to_owned(), error })?;
-    if kind.is_dir() { check_folder(path) } else { check_file(path) }
-}
-
-fn check_folder(root: &Path) -> Result<String, PolicyCommandError> {
-    let (mut text, mut problems) = (String::new(), Vec::new());
-    for arch in Arch::ALL.into_iter().filter(|arch| root.join(arch.name()).is_dir()) {
-        for role in Role::ALL {
-            for tier in Tier::ALL {
-                let policy = folder::read(root, arch, role, tier);
-                match policy.and_then(|policy| Ok((compile(&policy)?.len(), policy))) {
-                    Ok((length, policy)) => {
-                        push_line(&mut text, &sound(&format!("{arch} {role} {tier}"), &policy, length));
-                    }
-                    Err(error) => problems.extend(error.problems),
-                }
-            }
-        }
-    }
-    let mut seen = Vec::new();
-    problems.retain(|problem| {
-        !seen.contains(problem) && {
-            seen.push(problem.clone());
-            true
-        }
-    });
-    if !problems.is_empty() {
-        return Err(PolicyCommandError::Mistakes {
-            folder: root.to_owned(),
-            error: PolicyError { problems },
-        });
-    }
-    if text.is_empty() { Err(PolicyCommandError::NoArchitecture(root.to_owned())) } else { Ok(text) }
-}
-
-/// A file in a folder named after an architecture is a policy for that one, and its includes start from the folder
-/// above; any other file is one for the machine's architecture, and its includes start from its own folder.
-fn check_file(path: &Path) -> Result<String, PolicyCommandError> {
-    let own = parent(path);
-    let own_name = own.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let (root, arch, file) = match own_name.parse::<Arch>() {
-        Ok(arch) => (parent(own), arch, format!("{arch}/{name}")),
-        Err(_) => (own, Arch::native(), name),
-    };
-    let mistakes = |error| PolicyCommandError::Mistakes { folder: root.to_owned(), error };
-    let policy = folder::read_layers(root, arch, &[file]).map_err(mistakes)?;
-    let program = compile(&policy).map_err(mistakes)?;
-    Ok(sound(&format!("{arch} {}", path.display()), &policy, program.len()) + "\n")
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn sound(what: &str, policy: &Policy, instructions: usize) -> String {
-    format!("{what}: sound, {} decisions, {instructions} instructions", policy.decisions.len())
 }
 
 fn push_line(text: &mut String, line: &str) {

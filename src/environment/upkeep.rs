@@ -1,0 +1,96 @@
+//! What happens in the background: bytecode, fresh resolutions, the size bound. Never in the way of a call, and
+//! never a reason for a call to fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::bytecode;
+use super::interpreters::Interpreter;
+use super::job::JobFolder;
+use super::lock::{Lock, Sharing};
+use super::progress::Reporter;
+use super::request::EnvironmentRequest;
+use super::service::{Environments, Resolved, now};
+
+impl Environments {
+    /// Compiles in the background, once among all servers, and then keeps the size bound.
+    pub(super) fn compile_later(&self, key: Arc<str>) {
+        let environments = self.clone();
+        tokio::spawn(async move {
+            let inner = &environments.0;
+            let Ok(Some(_lock)) = Lock::try_take(&inner.compile_lock(&key), Sharing::Exclusive) else {
+                return;
+            };
+            // Held so that it is not removed meanwhile.
+            let Some(environment) = inner.store.open(&key) else { return };
+            if inner.store.record(&key).is_some_and(|record| !record.compiled) {
+                let done =
+                    bytecode::compile(&inner.runner, &environment.interpreter, &environment.root).await;
+                match done.map(|()| inner.store.compiled(&key)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => {
+                        tracing::warn!(%error, "an environment could not be closed after compiling");
+                    }
+                    Err(error) => tracing::warn!(%error, "an environment could not be compiled to bytecode"),
+                }
+            }
+            drop(environment);
+            let store = inner.store.clone();
+            let _ = tokio::task::spawn_blocking(move || store.evict()).await;
+        });
+    }
+
+    /// Compiles the standard library of an interpreter that was installed for us: it comes without bytecode.
+    pub(super) fn compile_library_later(&self, interpreter: Interpreter) {
+        let environments = self.clone();
+        tokio::spawn(async move {
+            let inner = &environments.0;
+            let name = interpreter.prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let Ok(Some(_lock)) = Lock::try_take(&inner.compile_lock(&name), Sharing::Exclusive) else {
+                return;
+            };
+            if !interpreter.stdlib.starts_with(inner.data.interpreters()) {
+                return;
+            }
+            if let Err(error) = bytecode::compile(&inner.runner, &interpreter, &interpreter.stdlib).await {
+                tracing::warn!(%error, "a standard library could not be compiled to bytecode");
+            }
+        });
+    }
+
+    /// Resolves again in the background once the answer is older than the user wants; the old one serves meanwhile.
+    pub(super) fn refresh_if_old(
+        &self,
+        key: &Arc<str>,
+        resolved: &Resolved,
+        interpreter: &Interpreter,
+        request: &EnvironmentRequest,
+    ) {
+        let age = Duration::from_secs(now().saturating_sub(resolved.at));
+        if request.requirements.is_empty() || age < self.0.options.resolve_ttl {
+            return;
+        }
+        // Not before the same time has passed again, however it ends.
+        let postponed = Resolved { at: now(), ..resolved.clone() };
+        self.remember(key, &postponed);
+        let (this, key) = (self.clone(), key.clone());
+        let (interpreter, request) = (interpreter.clone(), request.clone());
+        tokio::spawn(async move {
+            match this.build(&interpreter, &request, &Reporter::default()).await {
+                Ok(new) => {
+                    if let Err(error) = this.0.keep_resolution(&key, &new) {
+                        tracing::warn!(%error, "a new resolution could not be kept");
+                    }
+                    this.remember(&key, &new);
+                }
+                Err(error) => tracing::info!(%error, "resolving again failed; the earlier answer stays"),
+            }
+        });
+    }
+
+    /// Removes what killed servers left behind and keeps the size bound. Blocks; meant for a background thread.
+    pub fn tidy(&self) {
+        JobFolder::sweep(&self.0.data);
+        self.0.store.evict();
+    }
+}
