@@ -19,6 +19,7 @@ pub mod index;
 pub mod interpreters;
 mod job;
 mod lock;
+pub mod packages;
 pub mod progress;
 pub mod python;
 pub mod redact;

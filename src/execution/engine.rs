@@ -81,7 +81,7 @@ impl Engine {
         Ok(Prepared { spec, environment, notes })
     }
 
-    fn usable(&self) -> Result<(), ExecutionError> {
+    pub(super) fn usable(&self) -> Result<(), ExecutionError> {
         let facts = self.sandbox.facts();
         facts.tier.as_ref().map(drop).map_err(failure::refused)
     }

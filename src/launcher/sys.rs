@@ -118,6 +118,10 @@ pub unsafe fn adopt(fd: RawFd) -> OwnedFd {
 
 /// Puts a descriptor in the place of 0, 1, 2 or 3, kept open at exec. What was there is closed.
 pub fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    if fd.as_raw_fd() == number {
+        // A copy onto itself would leave it closed at exec.
+        return Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?);
+    }
     // SAFETY: dup2 closes `number`; the launcher owns descriptors 0 to 3 only through this function.
     check(libc::c_long::from(unsafe { libc::dup2(fd.as_raw_fd(), number) })).map(drop)
 }
