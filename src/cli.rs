@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::environment::PythonVersion;
+use crate::environment::{PythonVersion, SourceBuilds};
 use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::settings::Settings;
@@ -175,6 +175,9 @@ pub struct Options {
     /// Seconds after which an environment's requirements are resolved again
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 86_400)]
     pub resolve_ttl: u64,
+    /// Take packages that have a wheel, and refuse those that would have to be built from source
+    #[arg(long, global = true)]
+    pub no_build: bool,
     /// Use package indexes of your configuration that have no TLS
     #[arg(long, global = true)]
     pub allow_http_index: bool,
@@ -255,6 +258,7 @@ impl Options {
             data_dir: self.data_dir,
             cache_size: self.cache_size,
             resolve_ttl: Duration::from_secs(self.resolve_ttl),
+            source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
         })
     }

@@ -108,6 +108,8 @@ fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engi
         cache_size: settings.cache_size,
         resolve_ttl: settings.resolve_ttl,
         plain_http: if settings.allow_http_index { PlainHttp::Allowed } else { PlainHttp::Refused },
+        source_builds: settings.source_builds,
+        build_network: settings.network,
     };
     let environments = Environments::open(options, HostEnv::capture(), Arc::clone(&sandbox));
     let environments = environments.map_err(|error| error.to_string())?;
