@@ -32,11 +32,34 @@ pub enum Command {
     Run(RunArgs),
     /// Check a script's metadata and syntax without running it
     Validate(ValidateArgs),
+    /// Show, empty or fill what is kept of packages and environments
+    Cache {
+        /// What to do with it.
+        #[command(subcommand)]
+        action: CacheAction,
+    },
     /// Show, explain, compare, export or check the system-call policy
     Policy {
         /// What to do with it.
         #[command(subcommand)]
         action: PolicyAction,
+    },
+}
+
+/// What to do with packages and environments on disk.
+#[derive(Debug, Subcommand)]
+pub enum CacheAction {
+    /// Environments: key, size, last use, Python and packages
+    List,
+    /// Space that is taken, by kind
+    Size,
+    /// Remove what nobody uses at the moment; interpreters stay
+    Clean,
+    /// Fetch and compile packages in advance: the common ones, or those that are named
+    Warm {
+        /// A package (PEP 508); may be repeated, and all together make one environment
+        #[arg(long = "with", value_name = "DEP")]
+        with: Vec<String>,
     },
 }
 

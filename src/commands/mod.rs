@@ -1,6 +1,8 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
+mod cache;
 pub mod policy;
+mod progress;
 mod run;
 mod serve;
 mod validate;
@@ -14,7 +16,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
-use crate::execution::Engine;
+use crate::execution::{Engine, ExecutionError};
 use crate::sandbox::Sandbox;
 use crate::sandbox::select::select;
 use crate::settings::Settings;
@@ -42,6 +44,7 @@ pub fn main() -> ExitCode {
             None => serve::serve(settings).await,
             Some(Command::Run(args)) => run::run(settings, args).await,
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
+            Some(Command::Cache { action }) => cache::cache(settings, action).await,
             Some(Command::Policy { action }) => policy_action(action),
         }
     });
@@ -127,4 +130,13 @@ fn read_script(file: &Path) -> Result<String, String> {
         std::io::ErrorKind::InvalidData => format!("{} is not UTF-8 text", file.display()),
         _ => format!("{} could not be read: {error}", file.display()),
     })
+}
+
+/// A failure in words, with the underlying tool's own below.
+fn words(error: &ExecutionError) -> String {
+    if error.detail.is_empty() {
+        error.message.clone()
+    } else {
+        format!("{}\n{}", error.message, error.detail)
+    }
 }

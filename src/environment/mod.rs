@@ -30,6 +30,7 @@ mod request;
 mod selection;
 mod service;
 mod source;
+pub mod stock;
 mod store;
 #[cfg(all(test, unix))]
 mod testing;

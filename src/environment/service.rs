@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use super::build::{Builder, Resolution};
@@ -47,7 +47,7 @@ pub(super) struct Inner {
     pub(super) selection: Selection,
     pub(super) tidied: AtomicBool,
     pub(super) uses: Uses,
-    pub(super) compiling: Mutex<HashSet<Arc<str>>>,
+    pub(super) compiling: watch::Sender<HashSet<Arc<str>>>,
     uv: OnceCell<Uv>,
     known: Mutex<HashMap<Arc<str>, Resolved>>,
     flights: Flights<Result<Resolved, EnvironmentError>>,
@@ -84,7 +84,7 @@ impl Environments {
             selection: Selection::default(),
             tidied: AtomicBool::new(false),
             uses: Uses::default(),
-            compiling: Mutex::default(),
+            compiling: watch::Sender::default(),
             uv: OnceCell::new(),
             known: Mutex::default(),
             flights: Flights::default(),

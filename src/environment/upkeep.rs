@@ -1,8 +1,9 @@
 //! What happens in the background: bytecode, fresh resolutions, the size bound. Never in the way of a call, and
 //! never a reason for a call to fail.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::bytecode;
@@ -23,17 +24,23 @@ impl Environments {
     /// Compiles in the background, once among all servers, and then keeps the size bound. The run for which it was
     /// built goes first: compiling takes as long as the slowest start that it saves, on a processor of its own.
     pub(super) fn compile_later(&self, key: Arc<str>) {
-        if !self.0.compiling.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone()) {
+        if !self.0.compiling.send_if_modified(|keys| keys.insert(key.clone())) {
             return;
         }
         let environments = self.clone();
         tokio::spawn(async move {
             environments.compile(&key).await;
             let inner = &environments.0;
-            inner.compiling.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
             let store = inner.store.clone();
             let _ = tokio::task::spawn_blocking(move || store.evict()).await;
+            inner.compiling.send_if_modified(|keys| keys.remove(&key));
         });
+    }
+
+    /// Waits until everything that is being compiled is, and the size bound is kept.
+    pub async fn compiled(&self) {
+        let mut compiling = self.0.compiling.subscribe();
+        let _ = compiling.wait_for(HashSet::is_empty).await;
     }
 
     async fn compile(&self, key: &Arc<str>) {
