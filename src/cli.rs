@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::environment::PythonVersion;
+use crate::environment::{PythonVersion, SourceBuilds};
 use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{SessionSettings, python};
@@ -39,11 +39,34 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show, empty or fill what is kept of packages and environments
+    Cache {
+        /// What to do with it.
+        #[command(subcommand)]
+        action: CacheAction,
+    },
     /// Show, explain, compare, export or check the system-call policy
     Policy {
         /// What to do with it.
         #[command(subcommand)]
         action: PolicyAction,
+    },
+}
+
+/// What to do with packages and environments on disk.
+#[derive(Debug, Subcommand)]
+pub enum CacheAction {
+    /// Environments: key, size, last use, Python and packages
+    List,
+    /// Space that is taken, by kind
+    Size,
+    /// Remove what nobody uses at the moment; interpreters stay
+    Clean,
+    /// Fetch and compile packages in advance: the common ones, or those that are named
+    Warm {
+        /// A package (PEP 508); may be repeated, and all together make one environment
+        #[arg(long = "with", value_name = "DEP")]
+        with: Vec<String>,
     },
 }
 
@@ -182,6 +205,9 @@ pub struct Options {
     /// Seconds after which an environment's requirements are resolved again
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 86_400)]
     pub resolve_ttl: u64,
+    /// Take packages that have a wheel, and refuse those that would have to be built from source
+    #[arg(long, global = true)]
+    pub no_build: bool,
     /// Use package indexes of your configuration that have no TLS
     #[arg(long, global = true)]
     pub allow_http_index: bool,
@@ -299,6 +325,7 @@ impl Options {
             data_dir: self.data_dir,
             cache_size: self.cache_size,
             resolve_ttl: Duration::from_secs(self.resolve_ttl),
+            source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
             tools: self.tools,
             sessions: SessionSettings {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::environment::PythonVersion;
+use crate::environment::{PythonVersion, SourceBuilds};
 use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
 use crate::session::SessionSettings;
 
@@ -49,6 +49,8 @@ pub struct Settings {
     pub cache_size: u64,
     /// After this time an environment's requirements are resolved again.
     pub resolve_ttl: Duration,
+    /// Whether packages without a wheel are built from source.
+    pub source_builds: SourceBuilds,
     /// Whether an index without TLS that stands in the environment or in uv's configuration is used.
     pub allow_http_index: bool,
     /// Which tools clients see.

@@ -43,6 +43,7 @@ pub fn settings() -> Settings {
         data_dir: None,
         cache_size: 1 << 30,
         resolve_ttl: std::time::Duration::from_hours(24),
+        source_builds: mcp_python_exec_sandbox::environment::SourceBuilds::Allowed,
         allow_http_index: false,
         tools: vec![ToolFamily::Execute, ToolFamily::Sandbox],
         sessions: SessionSettings::default(),
