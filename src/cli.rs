@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::environment::{PythonVersion, SourceBuilds};
-use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{SessionSettings, python};
 use crate::settings::{Settings, ToolFamily};
@@ -172,9 +172,10 @@ pub struct Options {
     /// Refuse to start where the sandbox promises less than this
     #[arg(long, global = true, value_enum, value_name = "TIER")]
     pub require_sandbox: Option<RequiredTier>,
-    /// What of the network scripts can reach: the host's, or nothing
-    #[arg(long, global = true, value_enum, default_value_t = Network::Host)]
-    pub network: Network,
+    /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
+    /// it `outbound`, or `host` where that cannot be had
+    #[arg(long, global = true, value_enum)]
+    pub network: Option<Network>,
     /// Seconds at most for one call
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub max_timeout: u64,
@@ -313,7 +314,8 @@ impl Options {
             python: self.python_version,
             backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
             require: self.require_sandbox.map(Tier::from),
-            network: self.network,
+            network: self.network.unwrap_or(Network::Outbound),
+            network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
             limits: Limits::default(),
             default_timeout: self.default_timeout,
             max_timeout: self.max_timeout,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::environment::{PythonVersion, SourceBuilds};
-use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::session::SessionSettings;
 
 /// Tools that belong together and can be left out together.
@@ -27,6 +27,8 @@ pub struct Settings {
     pub require: Option<Tier>,
     /// Reach of the network for scripts.
     pub network: Network,
+    /// Who chose it. A default gives way where this machine cannot have it.
+    pub network_choice: Choice,
     /// Limits of one run.
     pub limits: Limits,
     /// Seconds for a call that names no timeout; at most `max_timeout`.

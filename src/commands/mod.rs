@@ -19,7 +19,7 @@ use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
 use crate::execution::{Engine, ExecutionError};
 use crate::sandbox::Sandbox;
-use crate::sandbox::select::select;
+use crate::sandbox::select::{network, select};
 use crate::settings::Settings;
 
 /// Exit code where this program itself failed and nothing of a script was run, as `env` and `docker run` use it.
@@ -105,7 +105,9 @@ async fn engine(settings: Settings) -> Result<Arc<Engine>, String> {
     engine_with(settings, sandbox)
 }
 
-fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
+fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
+    let network = network(sandbox.as_ref(), settings.network, settings.network_choice);
+    settings.network = network.map_err(|error| error.to_string())?;
     let options = Options {
         data_dir: settings.data_dir.clone(),
         uv: settings.uv.clone(),

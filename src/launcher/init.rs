@@ -83,7 +83,7 @@ pub fn work(launch: &Launch, layers: Vec<LayerStatus>) -> Failed {
         .limit(&plan.limits)
         .and_then(Worker::drop_privileges)
         .and_then(|worker| worker.restrict(plan.landlock.as_ref()))
-        .and_then(|worker| worker.filter(plan.seccomp.as_ref()));
+        .and_then(|worker| worker.filter(plan.seccomp.as_ref(), &launch.reporter));
     match filtered {
         Ok(worker) => worker.run(launch),
         Err(failed) => failed,

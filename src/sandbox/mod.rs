@@ -33,6 +33,11 @@ pub trait Sandbox: Send + Sync {
     /// What this backend can do here, and why not. Found out once, at start.
     fn facts(&self) -> &Facts;
 
+    /// Whether this backend can keep [`spec::Network::Outbound`] here, or why not. Found out once, at start.
+    fn outbound(&self) -> Result<(), String> {
+        Err(format!("the {} backend does not connect for scripts", self.facts().backend))
+    }
+
     /// Why the next better tier cannot be had here, and how to get it; `None` where there is none.
     fn shortfall(&self) -> Option<&facts::Refusal> {
         None

@@ -3,12 +3,14 @@
 //! It lowers a specification to a launch plan and starts a launcher with it. It knows nothing of scripts,
 //! environments or MCP; the launcher knows nothing but the plan.
 
+pub mod broker;
 mod confined;
 mod diagnosis;
 pub mod host;
 pub mod lower;
 mod mode;
 mod observe;
+mod outbound;
 pub mod plan;
 mod private_folder;
 mod probe;
@@ -37,6 +39,8 @@ pub struct LinuxSandbox {
     facts: Facts,
     /// Why the next better tier cannot be had.
     shortfall: Option<Refusal>,
+    /// Why the server cannot connect for runs, where it cannot.
+    outbound: Result<(), String>,
 }
 
 impl LinuxSandbox {
@@ -62,6 +66,7 @@ impl LinuxSandbox {
             mode,
             facts,
             shortfall: None,
+            outbound: Err("there is no network namespace in this tier".to_owned()),
         }
     }
 
@@ -164,6 +169,10 @@ fn is_open_to_all(path: &Path) -> bool {
 impl Sandbox for LinuxSandbox {
     fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    fn outbound(&self) -> Result<(), String> {
+        self.outbound.clone()
     }
 
     fn shortfall(&self) -> Option<&Refusal> {
