@@ -1,7 +1,9 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
+mod cache;
 mod doctor;
 pub mod policy;
+mod progress;
 mod run;
 mod serve;
 mod validate;
@@ -15,7 +17,7 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
-use crate::execution::Engine;
+use crate::execution::{Engine, ExecutionError};
 use crate::sandbox::Sandbox;
 use crate::sandbox::select::select;
 use crate::settings::Settings;
@@ -44,6 +46,7 @@ pub fn main() -> ExitCode {
             Some(Command::Run(args)) => run::run(settings, args).await,
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
             Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
+            Some(Command::Cache { action }) => cache::cache(settings, action).await,
             Some(Command::Policy { action }) => policy_action(action),
         }
     });
@@ -110,6 +113,8 @@ fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engi
         cache_size: settings.cache_size,
         resolve_ttl: settings.resolve_ttl,
         plain_http: if settings.allow_http_index { PlainHttp::Allowed } else { PlainHttp::Refused },
+        source_builds: settings.source_builds,
+        build_network: settings.network,
     };
     let environments = Environments::open(options, HostEnv::capture(), Arc::clone(&sandbox));
     let environments = environments.map_err(|error| error.to_string())?;
@@ -127,4 +132,13 @@ fn read_script(file: &Path) -> Result<String, String> {
         std::io::ErrorKind::InvalidData => format!("{} is not UTF-8 text", file.display()),
         _ => format!("{} could not be read: {error}", file.display()),
     })
+}
+
+/// A failure in words, with the underlying tool's own below.
+fn words(error: &ExecutionError) -> String {
+    if error.detail.is_empty() {
+        error.message.clone()
+    } else {
+        format!("{}\n{}", error.message, error.detail)
+    }
 }

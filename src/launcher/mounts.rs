@@ -29,6 +29,11 @@ const ATTR_NODEV: u64 = 0x4;
 /// Where the new root is attached until it becomes the root. Any folder that every system has will do.
 const BASES: [&str; 3] = ["/tmp", "/run", "/"];
 
+/// Where the main program's own folder of the process file system is shown.
+const OWN_PROC: &str = "proc/self";
+/// Entry of the root at which the caller's process file system is kept until the main program has found its own.
+const OUTER_PROC: &str = ".outer-proc";
+
 /// Entry of the root that covers files of `/proc`.
 const COVER_FILE: &str = ".cover-file";
 /// Entry of the root that covers folders of `/proc`.
@@ -48,8 +53,9 @@ struct Builder<'a> {
 pub struct Root {
     /// The work directory, for the server.
     pub work_dir: OwnedFd,
-    /// The process file system as a mount that nobody else can reach, for writing id maps.
-    pub proc: OwnedFd,
+    /// The process file system as a mount that nobody else can reach, for writing id maps. `None` where it is not the
+    /// run's own.
+    pub proc: Option<OwnedFd>,
 }
 
 /// Puts the root together and enters it.
@@ -83,6 +89,10 @@ fn source_of(step: &RootStep) -> Option<Source> {
         RootStep::Bind { source, access, .. } => {
             let read_only = if *access == Access::ReadOnly { ATTR_RDONLY } else { 0 };
             Some(Source { path: source.clone(), attributes: read_only | ATTR_NOSUID | ATTR_NODEV })
+        }
+        RootStep::OwnProc => {
+            let attributes = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV;
+            Some(Source { path: "/proc".into(), attributes })
         }
         RootStep::Device { name } => {
             Some(Source { path: Path::new("/dev").join(name), attributes: ATTR_NOSUID })
@@ -180,6 +190,10 @@ impl Builder<'_> {
             RootStep::Text { target, text } => self.file(below(target)?, text.as_bytes(), 0o444),
             RootStep::Content { target } => self.content(below(target)?),
             RootStep::Proc { masked } => self.proc(masked),
+            RootStep::OwnProc => {
+                self.directory(Path::new(OWN_PROC), 0o555)?;
+                self.attach(Path::new(OUTER_PROC), true)
+            }
             RootStep::Devpts => self.devpts(),
         }
     }
@@ -338,15 +352,33 @@ impl Builder<'_> {
         if !attributes_are_set {
             old_kernel::set_attributes(steps)?;
         }
-        let Some(proc) = self.writable_proc else { return Err(Failed::plain(STAGE, "no /proc is planned")) };
-        Ok(Root { work_dir: work, proc })
+        Ok(Root { work_dir: work, proc: self.writable_proc })
     }
+}
+
+/// In the main program's process, where the root has no process file system of its own: shows its folder of the outer
+/// one, and takes the rest away.
+pub fn show_own_process(steps: &[RootStep]) -> Result<(), Failed> {
+    if !steps.contains(&RootStep::OwnProc) {
+        return Ok(());
+    }
+    let (outer, shown) = (Path::new("/").join(OUTER_PROC), Path::new("/").join(OWN_PROC));
+    let folder = |path: &Path| {
+        rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    };
+    // The link that stands for the process that asks.
+    let own = folder(&outer.join("self")).map_err(failed("opening", &outer))?;
+    let tree = clone_tree(own.as_fd(), "", false).map_err(failed("copying", &outer))?;
+    let place = folder(&shown).map_err(failed("opening", &shown))?;
+    attach(tree.as_fd(), place.as_fd()).map_err(failed("attaching", &shown))?;
+    rustix::mount::unmount(&outer, UnmountFlags::DETACH).map_err(failed("leaving", &outer))
 }
 
 /// Files in memory cannot be executed in this process namespace, unless they are made as executable, which the
 /// system-call filter refuses. The setting came with Linux 6.3.
-pub fn seal_memory_files(proc: &OwnedFd) -> LayerStatus {
+pub fn seal_memory_files(proc: Option<&OwnedFd>) -> LayerStatus {
     let name = "memory files not executable";
+    let Some(proc) = proc else { return absent(name, "an outer container keeps the setting") };
     let written =
         rustix::fs::openat(proc, "sys/vm/memfd_noexec", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|setting| rustix::io::write(&setting, b"1"));

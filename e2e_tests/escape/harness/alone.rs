@@ -11,7 +11,7 @@ use mcp_python_exec_sandbox::launcher::{self, status};
 use mcp_python_exec_sandbox::sandbox::linux::host::HostLayout;
 use mcp_python_exec_sandbox::sandbox::linux::lower;
 use mcp_python_exec_sandbox::sandbox::linux::plan::{
-    Exec, Identity, LandlockPlan, LaunchPlan, Program, Supervision,
+    Exec, FileRules, Identity, LandlockPlan, LaunchPlan, PortRule, ProcSource, Program, Scopes, Supervision,
 };
 use mcp_python_exec_sandbox::sandbox::spec::{
     Command, InlineFile, Limits, Network, Role, SandboxSpec, WORK_DIR,
@@ -61,7 +61,8 @@ pub fn plan(ground: &Ground, script: &str) -> Result<(SandboxSpec, LaunchPlan), 
         channel: false,
     };
     let identity = if ground.user.is_root { Identity::Unused(0x7fff_0000) } else { Identity::OwnUser };
-    let plan = lower::full(&spec, &HostLayout::gather(), identity).map_err(|error| error.to_string())?;
+    let plan = lower::full(&spec, &HostLayout::gather(), identity, ProcSource::Fresh)
+        .map_err(|error| error.to_string())?;
     Ok((spec, plan))
 }
 
@@ -105,13 +106,13 @@ fn landlock(folder: &Path) -> LandlockPlan {
     let there = |paths: &[&str]| paths.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
     let mut read_write: Vec<PathBuf> = there(&devices);
     read_write.push(folder.to_owned());
-    LandlockPlan {
+    let files = FileRules {
         list: vec!["/".into()],
         read_execute: there(&system),
         read_write,
-        scoped: true,
-        minimum_abi: 0,
-    }
+        ..FileRules::default()
+    };
+    LandlockPlan { files: Some(files), ports: PortRule::Untouched, scopes: Scopes::All, minimum_abi: 0 }
 }
 
 /// Starts the real launcher with a plan and waits for its end.
