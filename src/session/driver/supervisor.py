@@ -16,6 +16,8 @@ CHANNEL = 3
 CHUNK = 1 << 16
 # Descriptors of the driver stay out of the way of the numbers that programs count with.
 HIGH = 200
+# The server reads no longer lines from its client than a quarter of this.
+LARGEST_REQUEST = 1 << 26
 
 
 def encode(message):
@@ -87,7 +89,7 @@ class Supervisor:
         self.setup = setup
         # What a new worker calls; returns never.
         self.work = work
-        self.from_server = Frames(setup["frame_limit"])
+        self.from_server = Frames(LARGEST_REQUEST)
         self.worker = None
         self.current = None
         self.lost = None
