@@ -23,7 +23,7 @@ async fn run(driver: &mut Driver, code: &str, after: Duration) -> (CellReport, O
 }
 
 async fn cell(driver: &mut Driver, code: &str) -> CellReport {
-    run(driver, code, Duration::from_secs(60)).await.0
+    run(driver, code, Duration::from_mins(1)).await.0
 }
 
 async fn value(driver: &mut Driver, code: &str) -> String {
