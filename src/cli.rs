@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::environment::PythonVersion;
-use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::environment::{PythonVersion, SourceBuilds};
+use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{SessionSettings, python};
 use crate::settings::{Settings, ToolFamily};
@@ -39,11 +39,34 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show, empty or fill what is kept of packages and environments
+    Cache {
+        /// What to do with it.
+        #[command(subcommand)]
+        action: CacheAction,
+    },
     /// Show, explain, compare, export or check the system-call policy
     Policy {
         /// What to do with it.
         #[command(subcommand)]
         action: PolicyAction,
+    },
+}
+
+/// What to do with packages and environments on disk.
+#[derive(Debug, Subcommand)]
+pub enum CacheAction {
+    /// Environments: key, size, last use, Python and packages
+    List,
+    /// Space that is taken, by kind
+    Size,
+    /// Remove what nobody uses at the moment; interpreters stay
+    Clean,
+    /// Fetch and compile packages in advance: the common ones, or those that are named
+    Warm {
+        /// A package (PEP 508); may be repeated, and all together make one environment
+        #[arg(long = "with", value_name = "DEP")]
+        with: Vec<String>,
     },
 }
 
@@ -149,9 +172,10 @@ pub struct Options {
     /// Refuse to start where the sandbox promises less than this
     #[arg(long, global = true, value_enum, value_name = "TIER")]
     pub require_sandbox: Option<RequiredTier>,
-    /// What of the network scripts can reach: the host's, or nothing
-    #[arg(long, global = true, value_enum, default_value_t = Network::Host)]
-    pub network: Network,
+    /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
+    /// it `outbound`, or `host` where that cannot be had
+    #[arg(long, global = true, value_enum)]
+    pub network: Option<Network>,
     /// Seconds at most for one call
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub max_timeout: u64,
@@ -182,6 +206,9 @@ pub struct Options {
     /// Seconds after which an environment's requirements are resolved again
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 86_400)]
     pub resolve_ttl: u64,
+    /// Take packages that have a wheel, and refuse those that would have to be built from source
+    #[arg(long, global = true)]
+    pub no_build: bool,
     /// Use package indexes of your configuration that have no TLS
     #[arg(long, global = true)]
     pub allow_http_index: bool,
@@ -287,7 +314,8 @@ impl Options {
             python: self.python_version,
             backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
             require: self.require_sandbox.map(Tier::from),
-            network: self.network,
+            network: self.network.unwrap_or(Network::Outbound),
+            network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
             limits: Limits::default(),
             default_timeout: self.default_timeout,
             max_timeout: self.max_timeout,
@@ -299,6 +327,7 @@ impl Options {
             data_dir: self.data_dir,
             cache_size: self.cache_size,
             resolve_ttl: Duration::from_secs(self.resolve_ttl),
+            source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
             tools: self.tools,
             sessions: SessionSettings {

@@ -12,7 +12,8 @@ use crate::execution::{
     Engine, Execute, ExecutionError, ExecutionReport, ExecutionRequest, FailureKind, ProgressSink, warm,
 };
 use crate::sandbox::BoxFuture;
-use crate::sandbox::select::select;
+use crate::sandbox::select::{Choice, select};
+use crate::sandbox::spec::Network;
 use crate::server::{self, Services};
 use crate::session::python::{EngineSource, LocalPython};
 use crate::session::{SessionError, Sessions, interpreter::Interpreter, python};
@@ -21,7 +22,8 @@ use crate::settings::Settings;
 /// Serves until the end of input or a signal.
 pub async fn serve(settings: Settings) -> ExitCode {
     let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
-    if settings.require.is_some() {
+    let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
+    if settings.require.is_some() || asked {
         // A requirement is answered before anything else.
         if let Err(error) = deferred.engine().await {
             return fail(&error.message);

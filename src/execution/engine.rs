@@ -56,6 +56,11 @@ impl Engine {
         Self { settings, sandbox, environments, warming, places, waiting: AtomicUsize::new(0) }
     }
 
+    /// The environments.
+    pub fn environments(&self) -> &Environments {
+        &self.environments
+    }
+
     /// The sandbox backend.
     pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
         &self.sandbox

@@ -9,20 +9,15 @@ use super::engine::Engine;
 use super::report::ExecutionError;
 use super::request::{Progress, ProgressSink};
 use super::{FailureKind, failure};
-use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
+use crate::environment::{Environment, EnvironmentRequest, Phase};
+use crate::sandbox::Running;
 use crate::sandbox::spec::{Mount, SandboxSpec};
-use crate::sandbox::{Running, StartError};
 use crate::settings::Settings;
 
 impl Engine {
     /// How this program was asked to behave.
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// The store of environments.
-    pub fn environments(&self) -> &Environments {
-        &self.environments
     }
 
     /// An environment for a stateful sandbox.
@@ -66,9 +61,6 @@ impl Engine {
         };
         match started {
             Ok(Ok(running)) => Ok(running),
-            Ok(Err(StartError::Stage { stage, detail })) => {
-                Err(failed(format!("the sandbox could not be built: {stage}: {detail}")))
-            }
             Ok(Err(error)) => Err(failed(error.to_string())),
             Err(_) => Err(failed("the sandbox was not ready in time".to_owned())),
         }

@@ -14,6 +14,7 @@ use mcp_python_exec_sandbox::execution::validation::Validation;
 use mcp_python_exec_sandbox::execution::{
     Execute, ExecutionError, ExecutionReport, ExecutionRequest, FailureKind, Progress, ProgressSink,
 };
+use mcp_python_exec_sandbox::sandbox::select::Choice;
 use mcp_python_exec_sandbox::sandbox::spec::{Limits, Network};
 use mcp_python_exec_sandbox::sandbox::{
     Backend, BoxFuture, ExitStatus, LayerState, LayerStatus, Tier, Usage,
@@ -32,6 +33,7 @@ pub fn settings() -> Settings {
         backend: Backend::Native,
         require: None,
         network: Network::Host,
+        network_choice: Choice::User,
         limits: Limits::default(),
         default_timeout: 30,
         max_timeout: 300,
@@ -43,6 +45,7 @@ pub fn settings() -> Settings {
         data_dir: None,
         cache_size: 1 << 30,
         resolve_ttl: std::time::Duration::from_hours(24),
+        source_builds: mcp_python_exec_sandbox::environment::SourceBuilds::Allowed,
         allow_http_index: false,
         tools: vec![ToolFamily::Execute, ToolFamily::Sandbox],
         sessions: SessionSettings::default(),
