@@ -85,8 +85,12 @@ def pipe():
 
 
 class Supervisor:
-    def __init__(self, setup, work):
+    def __init__(self, setup, work, make_files):
         self.setup = setup
+        root = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.root_folder = fcntl.fcntl(root, fcntl.F_DUPFD_CLOEXEC, HIGH)
+        os.close(root)
+        self.files = make_files(self.root_folder)
         # What a new worker calls; returns never.
         self.work = work
         self.from_server = Frames(LARGEST_REQUEST)
@@ -115,7 +119,8 @@ class Supervisor:
         streams = [pipe(), pipe()]
         pid = os.fork()
         if pid == 0:
-            for end in (requests_end, replies_end, self.wake, signal.set_wakeup_fd(-1), streams[0][0], streams[1][0]):
+            ours = (requests_end, replies_end, self.wake, self.root_folder, signal.set_wakeup_fd(-1))
+            for end in ours + (streams[0][0], streams[1][0]):
                 os.close(end)
             for number, (_, end) in enumerate(streams, 1):
                 os.dup2(end, number)
@@ -186,6 +191,8 @@ class Supervisor:
                 self.kill()
         elif op == "usage":
             self.send(dict(usage(), id=request["id"]))
+        elif op == "files":
+            self.send(dict(self.files.handle(request), id=request["id"]))
         elif self.current is None:
             self.current = request["id"]
             if op == "install":

@@ -11,7 +11,9 @@ use super::reply;
 use crate::execution::{ExecutionError, FailureKind};
 use crate::sandbox::{Control, ExitStatus, LimitHit, OutputStream, Running};
 use crate::session::interpreter::Stop;
-use crate::session::protocol::{Answer, Channel, ChannelError, Ready, Request, Setup, Usage};
+use crate::session::protocol::{
+    Act, Answer, Channel, ChannelError, FilesAnswer, Ready, Request, Setup, Usage,
+};
 
 /// Time for the driver to take a request from the channel. It does nothing else, so this is for a loaded machine.
 const TAKE_TAKES: Duration = Duration::from_secs(10);
@@ -23,6 +25,8 @@ const KILL_TAKES: Duration = Duration::from_secs(3);
 const END_TAKES: Duration = Duration::from_secs(5);
 /// Time to tell what is in use.
 const USAGE_TAKES: Duration = Duration::from_secs(1);
+/// Time for one act on files: a piece, or counting 100,000 of them.
+const FILES_TAKE: Duration = Duration::from_secs(20);
 /// Bytes kept of what the main process itself prints: only a failed start prints.
 const WORDS: usize = 4096;
 
@@ -139,6 +143,16 @@ impl Driver {
         match timeout_at(deadline, self.channel.answer(id)).await {
             Ok(answer) => answer,
             Err(_) => Err(ChannelError::Unexpected("nothing, while packages were to be taken up".to_owned())),
+        }
+    }
+
+    /// Does something with files of the work directory.
+    pub async fn files(&mut self, act: Act<'_>) -> Result<FilesAnswer, ChannelError> {
+        let id = self.number();
+        self.send(Request::Files { id, act }).await?;
+        match timeout(FILES_TAKE, self.channel.answer(id)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ChannelError::Unexpected("nothing, while it worked on files".to_owned())),
         }
     }
 

@@ -3,10 +3,15 @@
 //! `start.py` reads the driver's parts from the channel; `supervisor.py` is then the sandbox's main process and
 //! `worker.py` runs the cells in a child of it, showing values with `rich.py`.
 
+mod by_driver;
 mod driver;
 mod files;
 mod kernel;
 mod reply;
+#[cfg(all(test, unix))]
+mod testing;
+#[cfg(all(test, unix))]
+mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,7 +29,8 @@ use kernel::PythonKernel;
 pub const NAME: &str = "python";
 
 /// The driver's parts by name, in the order in which they are loaded.
-const DRIVER: [(&str, &str); 3] = [
+const DRIVER: [(&str, &str); 4] = [
+    ("files", include_str!("../driver/files.py")),
     ("rich", include_str!("../driver/rich.py")),
     ("supervisor", include_str!("../driver/supervisor.py")),
     ("worker", include_str!("../driver/worker.py")),
