@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::redact::redact;
 use super::request::PROJECT_NAME;
+use super::suggest::meant;
 
 /// Why an environment could not be had. Nothing half-built is left under a final name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -178,6 +179,19 @@ impl EnvironmentError {
             | Self::Installation { detail, .. } => detail,
             _ => "",
         }
+    }
+
+    /// Adds what may have been meant by names that stand in the reason.
+    pub(super) fn with_suggestions<'a>(mut self, names: impl Iterator<Item = &'a str>) -> Self {
+        let Self::Unsatisfiable { reason, .. } = &mut self else { return self };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let words: Vec<String> = reason.split(|c| !is_name(c)).map(str::to_owned).collect();
+        for name in names.filter(|name| words.iter().any(|word| word == name)) {
+            if let Some(package) = meant(name).filter(|package| !words.iter().any(|word| word == package)) {
+                reason.extend([". For ", name, ": did you mean ", package, "?"]);
+            }
+        }
+        self
     }
 
     pub(super) fn storage(context: impl Into<String>, error: &std::io::Error) -> Self {

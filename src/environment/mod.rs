@@ -33,6 +33,7 @@ mod service;
 mod source;
 pub mod stock;
 mod store;
+mod suggest;
 #[cfg(all(test, unix))]
 mod testing;
 #[cfg(all(test, unix))]
@@ -42,6 +43,7 @@ mod upkeep;
 mod uses;
 pub mod uv;
 mod venv;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

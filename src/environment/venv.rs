@@ -32,8 +32,12 @@ pub fn create(root: &Path, interpreter: &Interpreter) -> io::Result<()> {
 /// The folders that an installer writes to. Each is named on its own, so that a backend whose sandbox user is not
 /// the owner can hand them over.
 pub fn folders(root: &Path, interpreter: &Interpreter) -> Vec<PathBuf> {
-    let packages = root.join("lib").join(interpreter.library_name()).join("site-packages");
-    vec![root.to_owned(), root.join("bin"), packages]
+    vec![root.to_owned(), root.join("bin"), packages(root, interpreter)]
+}
+
+/// Where packages lie.
+pub fn packages(root: &Path, interpreter: &Interpreter) -> PathBuf {
+    root.join("lib").join(interpreter.library_name()).join("site-packages")
 }
 
 #[cfg(unix)]
