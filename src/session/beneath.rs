@@ -56,9 +56,16 @@ impl Beneath {
     }
 
     /// Copies every regular file and folder of another workspace into this one. Links and special files stay behind.
-    pub fn take_over(&self, from: &Self) -> BoxFuture<'static, Result<(), FileError>> {
+    /// False where that workspace was removed.
+    pub fn take_over(&self, from: &Self) -> BoxFuture<'static, Result<bool, FileError>> {
         let from = Arc::clone(&from.folder);
-        self.work(move |into| copy_tree(from.as_fd(), into))
+        self.work(move |into| {
+            let root = rustix::fs::fstat(&from).map_err(failed(&WorkPath::default()))?;
+            if root.st_nlink == 0 {
+                return Ok(false);
+            }
+            copy_tree(from.as_fd(), into).map(|()| true)
+        })
     }
 }
 
@@ -587,9 +594,11 @@ mod tests {
         old.write("a/b.txt", "kept").await.expect("written");
         std::fs::create_dir(old.at("empty")).expect("a folder");
         symlink(old.outside.path().join("secret.txt"), old.at("link")).expect("a link");
-        new.files.take_over(&old.files).await.expect("taken over");
+        assert_eq!(new.files.take_over(&old.files).await, Ok(true));
         assert_eq!(new.read("a/b.txt").await.as_deref(), Ok("kept"));
         assert!(new.at("empty").is_dir());
         assert!(!new.at("link").exists());
+        std::fs::remove_dir_all(old.inside.path()).expect("removed");
+        assert_eq!(new.files.take_over(&old.files).await, Ok(false));
     }
 }

@@ -140,6 +140,8 @@ pub struct Setup {
     pub image_limit: usize,
     /// Bytes of a traceback.
     pub traceback_limit: usize,
+    /// Cells that were run before: numbers go on where a sandbox takes the place of a lost one.
+    pub cells: u64,
 }
 
 impl Setup {
@@ -153,6 +155,7 @@ impl Setup {
             output_limit,
             image_limit,
             traceback_limit: TRACEBACK_LIMIT,
+            cells: 0,
         }
     }
 }

@@ -98,7 +98,7 @@ class Supervisor:
         self.current = None
         self.lost = None
         self.root = None
-        self.cells = 0
+        self.cells = setup["cells"]
         self.wake, wake_end = pipe()
         for end in (self.wake, wake_end):
             os.set_blocking(end, False)

@@ -42,7 +42,7 @@ impl Files {
     pub async fn take_over(&self, from: &Self) -> Result<bool, FileError> {
         match (self, from) {
             #[cfg(native)]
-            (Self::Beneath(files), Self::Beneath(from)) => files.take_over(from).await.map(|()| true),
+            (Self::Beneath(files), Self::Beneath(from)) => files.take_over(from).await,
             _ => Ok(false),
         }
     }

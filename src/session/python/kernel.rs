@@ -15,7 +15,7 @@ use super::{START, reply};
 use crate::environment::packages::PackageFolder;
 use crate::environment::{Environment, EnvironmentRequest};
 use crate::execution::{Engine, ExecutionError, FailureKind, ProgressSink};
-use crate::sandbox::BoxFuture;
+use crate::sandbox::{BoxFuture, Tier};
 use crate::script::Requirement;
 use crate::session::error::SessionError;
 use crate::session::interpreter::{Kernel, KernelUsage, Stop};
@@ -34,6 +34,9 @@ const RESTARTED: &str =
 
 /// The same, where the files went with it.
 const EMPTIED: &str = "a new sandbox was started: variables, imports and files are lost, packages are kept";
+
+/// Said with every result where there is no sandbox.
+const UNCONFINED: &str = "unconfined: this runs on the host without any isolation";
 
 /// The session.
 pub struct PythonKernel {
@@ -100,6 +103,7 @@ impl PythonKernel {
         let started = Instant::now();
         let told = driver.run(code, stop).await;
         drop(driver);
+        self.setup.cells += 1;
         let duration = started.elapsed();
         let report = told.and_then(|(answer, stopped)| {
             let end = end_of(&answer, stopped, duration);
@@ -115,6 +119,9 @@ impl PythonKernel {
         match report {
             Ok(mut report) => {
                 report.notes.extend(restarted.map(str::to_owned));
+                if self.engine.sandbox().facts().tier == Ok(Tier::None) {
+                    report.notes.insert(0, UNCONFINED.to_owned());
+                }
                 if let CellEnd::Lost { how, .. } = &mut report.end {
                     *how = format!("{how}; variables and imports are lost, files and packages are kept");
                 }

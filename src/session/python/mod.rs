@@ -16,7 +16,8 @@ mod tests;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use super::error::SessionError;
 use super::interpreter::{Interpreter, Kernel};
@@ -60,6 +61,8 @@ struct Shared {
     engine: Arc<dyn EngineSource>,
     max_image_bytes: usize,
     spare: Mutex<Spare>,
+    /// Told when one is no longer being started.
+    settled: Notify,
 }
 
 /// A sandbox that was started in advance.
@@ -77,7 +80,14 @@ enum Spare {
 impl LocalPython {
     /// Starts nothing yet.
     pub fn new(engine: Arc<dyn EngineSource>, max_image_bytes: usize) -> Self {
-        Self { shared: Arc::new(Shared { engine, max_image_bytes, spare: Mutex::new(Spare::Empty) }) }
+        Self {
+            shared: Arc::new(Shared {
+                engine,
+                max_image_bytes,
+                spare: Mutex::new(Spare::Empty),
+                settled: Notify::new(),
+            }),
+        }
     }
 }
 
@@ -98,14 +108,22 @@ impl Shared {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Option<Box<PythonKernel>> {
-        let mut spare = self.spare();
-        match std::mem::replace(&mut *spare, Spare::Empty) {
-            Spare::Ready(kernel) => Some(kernel),
-            other => {
-                *spare = other;
-                None
+    /// The one that waits. One that is being started is waited for: that is sooner than a second start beside it.
+    async fn take(&self, deadline: Instant) -> Option<Box<PythonKernel>> {
+        loop {
+            let settled = self.settled.notified();
+            {
+                let mut spare = self.spare();
+                match std::mem::replace(&mut *spare, Spare::Empty) {
+                    Spare::Ready(kernel) => return Some(kernel),
+                    Spare::Empty => return None,
+                    other => *spare = other,
+                }
+                if matches!(*spare, Spare::Closed) {
+                    return None;
+                }
             }
+            timeout_at(deadline, settled).await.ok()?;
         }
     }
 
@@ -124,6 +142,8 @@ impl Shared {
             if matches!(*spare, Spare::Starting) {
                 *spare = started.map_or(Spare::Empty, Spare::Ready);
             }
+            drop(spare);
+            shared.settled.notify_waiters();
         });
     }
 }
@@ -135,7 +155,7 @@ impl Interpreter for LocalPython {
 
     fn start(&self, deadline: Instant) -> BoxFuture<'_, Result<Box<dyn Kernel>, SessionError>> {
         Box::pin(async move {
-            let kernel = match self.shared.take() {
+            let kernel = match self.shared.take(deadline).await {
                 Some(kernel) => kernel,
                 None => self.shared.start(deadline).await?,
             };
