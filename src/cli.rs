@@ -32,6 +32,9 @@ pub enum Command {
     Run(RunArgs),
     /// Check a script's metadata and syntax without running it
     Validate(ValidateArgs),
+    /// The image of the Docker backend
+    #[command(subcommand)]
+    Image(ImageCommand),
     /// Show, explain, compare, export or check the system-call policy
     Policy {
         /// What to do with it.
@@ -103,6 +106,23 @@ fn named<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, String> {
     text.parse()
 }
 
+/// What to do with the image of the Docker backend.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Make it with your container engine
+    Build(ImageBuildArgs),
+    /// Print the Dockerfile that it is made from
+    Dockerfile,
+}
+
+/// Arguments of `image build`.
+#[derive(Debug, Args)]
+pub struct ImageBuildArgs {
+    /// A version of Python beside the image's own, such as 3.12; may be repeated
+    #[arg(long = "python", value_name = "VERSION")]
+    pub pythons: Vec<PythonVersion>,
+}
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -142,6 +162,10 @@ pub struct Options {
     /// Refuse to start where the sandbox promises less than this
     #[arg(long, global = true, value_enum, value_name = "TIER")]
     pub require_sandbox: Option<RequiredTier>,
+    /// Image for the Docker backend: one that the engine has, or can pull. Without it one is made from this program's
+    /// own Dockerfile
+    #[arg(long, global = true, value_name = "NAME")]
+    pub docker_image: Option<String>,
     /// What of the network scripts can reach: the host's, or nothing
     #[arg(long, global = true, value_enum, default_value_t = Network::Host)]
     pub network: Network,
@@ -243,6 +267,7 @@ impl Options {
             python: self.python_version,
             backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
             require: self.require_sandbox.map(Tier::from),
+            docker_image: self.docker_image,
             network: self.network,
             limits: Limits::default(),
             default_timeout: self.default_timeout,

@@ -1,5 +1,6 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
+mod image;
 pub mod policy;
 mod run;
 mod serve;
@@ -16,6 +17,7 @@ use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
 use crate::execution::Engine;
 use crate::sandbox::Sandbox;
+use crate::sandbox::docker::DockerOptions;
 use crate::sandbox::select::select;
 use crate::settings::Settings;
 
@@ -43,6 +45,7 @@ pub fn main() -> ExitCode {
             Some(Command::Run(args)) => run::run(settings, args).await,
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
             Some(Command::Policy { action }) => policy_action(action),
+            Some(Command::Image(command)) => image::image(settings, command).await,
         }
     });
     // A thread that still waits for standard input must not hold the end up.
@@ -96,8 +99,20 @@ fn fail(message: &str) -> ExitCode {
 
 /// Puts the rooms together.
 async fn engine(settings: Settings) -> Result<Arc<Engine>, String> {
-    let sandbox = select(settings.backend, settings.require).await.map_err(|error| error.to_string())?;
+    let sandbox = sandbox(&settings).await?;
     engine_with(settings, sandbox)
+}
+
+/// The backend that the settings ask for.
+async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
+    let cache = || {
+        HostEnv::capture().xdg("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("mcp-python-exec-sandbox"))
+    };
+    let docker = DockerOptions {
+        image: settings.docker_image.clone(),
+        folder: settings.data_dir.clone().or_else(cache).map(|folder| folder.join("docker")),
+    };
+    select(settings.backend, settings.require, &docker).await.map_err(|error| error.to_string())
 }
 
 fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {

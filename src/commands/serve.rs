@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::{engine_with, fail};
+use super::{engine_with, fail, sandbox};
 use crate::execution::overview::Overview;
 use crate::execution::validation::Validation;
 use crate::execution::{
     Engine, Execute, ExecutionError, ExecutionReport, ExecutionRequest, FailureKind, ProgressSink, warm,
 };
 use crate::sandbox::BoxFuture;
-use crate::sandbox::select::select;
 use crate::server;
 use crate::settings::Settings;
 
@@ -52,8 +51,7 @@ struct Deferred {
 impl Deferred {
     async fn engine(&self) -> Result<&Arc<Engine>, ExecutionError> {
         let build = || async {
-            let sandbox = select(self.settings.backend, self.settings.require).await;
-            let sandbox = sandbox.map_err(|error| error.to_string())?;
+            let sandbox = sandbox(&self.settings).await?;
             engine_with(self.settings.clone(), sandbox)
         };
         self.engine.get_or_try_init(build).await.map_err(|message: String| {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::{EnvironmentError, Step, from_uv};
 use super::files::{Folders, seal};
+use super::index::IndexSettings;
 use super::interpreters::Interpreter;
 use super::job::{JobFolder, Runner, StepOutput};
 use super::progress::Reporter;
@@ -60,32 +61,9 @@ impl Builder<'_> {
     pub async fn resolve(&self) -> Result<Resolution, EnvironmentError> {
         self.reporter.phase("resolving dependencies", 0, 0);
         let input = self.job.write("script.py", &self.request.metadata_script())?;
-        let mut args = words(&[
-            "pip",
-            "compile",
-            "--no-build",
-            "--format",
-            "pylock.toml",
-            "--no-header",
-            "--no-annotate",
-        ]);
-        args.extend(["--python".to_owned(), text(&self.interpreter.executable), text(&input)]);
-        let output = self.uv(args, Vec::new()).await?;
-        self.check(Step::Resolve, &output)?;
-        let resolution = Resolution {
-            packages: count(&output.stdout),
-            notes: warnings(&output.stderr),
-            lock_file: output.stdout,
-        };
-        let size = download_size(&resolution.lock_file);
-        if size > self.largest {
-            return Err(EnvironmentError::Refused(format!(
-                "the dependencies are {} MB of downloads, more than the {} MB that --cache-size leaves for an environment",
-                size >> 20,
-                self.largest >> 20
-            )));
-        }
-        Ok(resolution)
+        let output = self.uv(compile_args(&self.interpreter.executable, &input), Vec::new()).await?;
+        check(self.interpreter, Step::Resolve, &output)?;
+        resolution(output, self.largest)
     }
 
     /// Installs exactly these files.
@@ -94,10 +72,9 @@ impl Builder<'_> {
         if resolution.packages > 0 {
             self.reporter.phase("downloading and installing packages", 0, resolution.packages);
             let lock_file = self.job.write("pylock.toml", &resolution.lock_file)?;
-            let mut args = words(&["pip", "install", "--no-build", "--no-deps", "--python"]);
-            args.extend([text(&root.join("bin/python")), "-r".to_owned(), text(&lock_file)]);
+            let args = install_args(&root.join("bin/python"), &lock_file);
             let output = self.uv(args, venv::folders(&root, self.interpreter)).await?;
-            self.check(Step::Install, &output)?;
+            check(self.interpreter, Step::Install, &output)?;
             self.reporter.phase("packages installed", resolution.packages, resolution.packages);
         }
         let sealing = root.clone();
@@ -123,39 +100,77 @@ impl Builder<'_> {
         mut args: Vec<String>,
         writable: Vec<PathBuf>,
     ) -> Result<StepOutput, EnvironmentError> {
-        let config = self.job.write("uv.toml", &self.config().to_string())?;
+        let config = self.job.write("uv.toml", &config(&self.runner.index, self.request).to_string())?;
         args.extend(["--config-file".to_owned(), text(&config)]);
         let none = std::collections::BTreeMap::new();
         let mut mounts = self.interpreter.mounts();
         mounts.extend(writable.into_iter().map(Mount::read_write));
         self.runner.uv(&self.uv.path, args, self.job, &mounts, &none).await
     }
+}
 
-    /// The script's settings with the user's indexes after the script's own.
-    fn config(&self) -> toml::Table {
-        let mut config = self.runner.index.to_toml();
-        let settings: toml::Table = toml::from_str(&self.request.tool_uv.to_uv_toml()).unwrap_or_default();
-        for (name, value) in settings {
-            match (config.get_mut(&name), value) {
-                (Some(toml::Value::Array(ours)), toml::Value::Array(mut theirs)) => {
-                    theirs.append(ours);
-                    *ours = theirs;
-                }
-                (_, value) => {
-                    config.insert(name, value);
-                }
+/// uv's arguments for choosing versions.
+pub(super) fn compile_args(python: &Path, script: &Path) -> Vec<String> {
+    let mut args =
+        words(&["pip", "compile", "--no-build", "--format", "pylock.toml", "--no-header", "--no-annotate"]);
+    args.extend(["--python".to_owned(), text(python), text(script)]);
+    args
+}
+
+/// uv's arguments for installing exactly the files of a lock file.
+pub(super) fn install_args(python: &Path, lock_file: &Path) -> Vec<String> {
+    let mut args = words(&["pip", "install", "--no-build", "--no-deps", "--python"]);
+    args.extend([text(python), "-r".to_owned(), text(lock_file)]);
+    args
+}
+
+/// The script's settings with the user's indexes after the script's own.
+pub(super) fn config(index: &IndexSettings, request: &EnvironmentRequest) -> toml::Table {
+    let mut config = index.to_toml();
+    let settings: toml::Table = toml::from_str(&request.tool_uv.to_uv_toml()).unwrap_or_default();
+    for (name, value) in settings {
+        match (config.get_mut(&name), value) {
+            (Some(toml::Value::Array(ours)), toml::Value::Array(mut theirs)) => {
+                theirs.append(ours);
+                *ours = theirs;
+            }
+            (_, value) => {
+                config.insert(name, value);
             }
         }
-        config
     }
+    config
+}
 
-    fn check(&self, step: Step, output: &StepOutput) -> Result<(), EnvironmentError> {
-        if output.code == 0 {
-            return Ok(());
-        }
-        tracing::debug!(?step, code = output.code, "uv failed");
-        Err(from_uv(step, &self.interpreter.version, output.code, &output.stderr))
+/// What uv chose, unless it is more than `largest` bytes to download.
+pub(super) fn resolution(output: StepOutput, largest: u64) -> Result<Resolution, EnvironmentError> {
+    let resolution = Resolution {
+        packages: count(&output.stdout),
+        notes: warnings(&output.stderr),
+        lock_file: output.stdout,
+    };
+    let size = download_size(&resolution.lock_file);
+    if size > largest {
+        return Err(EnvironmentError::Refused(format!(
+            "the dependencies are {} MB of downloads, more than the {} MB that --cache-size leaves for an environment",
+            size >> 20,
+            largest >> 20
+        )));
     }
+    Ok(resolution)
+}
+
+/// uv's failure in words.
+pub(super) fn check(
+    interpreter: &Interpreter,
+    step: Step,
+    output: &StepOutput,
+) -> Result<(), EnvironmentError> {
+    if output.code == 0 {
+        return Ok(());
+    }
+    tracing::debug!(?step, code = output.code, "uv failed");
+    Err(from_uv(step, &interpreter.version, output.code, &output.stderr))
 }
 
 fn words(words: &[&str]) -> Vec<String> {

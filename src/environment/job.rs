@@ -125,7 +125,7 @@ impl Runner {
             .map_err(|error| EnvironmentError::storage("the package cache could not be locked", &error))?;
         std::fs::create_dir_all(&self.package_cache)
             .map_err(|error| EnvironmentError::storage("the package cache could not be made", &error))?;
-        let mut env = self.uv_env(job);
+        let mut env = self.uv_env(job.path(), &self.package_cache);
         env.extend(extra_env.iter().map(|(name, value)| (name.clone(), value.clone())));
         let mut mounts = vec![Mount::read_only(uv)];
         mounts.extend(visible.iter().cloned());
@@ -158,13 +158,14 @@ impl Runner {
         Ok(StepOutput { code, stdout, stderr })
     }
 
-    fn uv_env(&self, job: &JobFolder) -> BTreeMap<String, String> {
-        let path = |path: PathBuf| path.to_string_lossy().into_owned();
+    /// The whole environment of uv.
+    pub(super) fn uv_env(&self, home: &Path, cache: &Path) -> BTreeMap<String, String> {
+        let path = |path: &Path| path.to_string_lossy().into_owned();
         let fixed = [
             ("PATH", PATH.to_owned()),
             ("LANG", "C.UTF-8".to_owned()),
-            ("HOME", path(job.path().to_owned())),
-            ("UV_CACHE_DIR", path(self.package_cache.clone())),
+            ("HOME", path(home)),
+            ("UV_CACHE_DIR", path(cache)),
             // A hard link would share the file with the cache, which is writable in this role. Copying costs
             // 0.2 s for 100 MB, once.
             ("UV_LINK_MODE", "copy".to_owned()),
@@ -179,7 +180,7 @@ impl Runner {
 }
 
 /// A resolver with many connections; packages of several gigabytes.
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits { open_files: 4096, disk: 16 << 30, ..Limits::default() }
 }
 

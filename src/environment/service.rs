@@ -16,6 +16,7 @@ use super::files::write_atomically;
 use super::flight::Flights;
 use super::host::HostEnv;
 use super::index::{IndexSettings, PlainHttp};
+use super::inside;
 use super::interpreters::{Interpreter, InterpreterIndex, Wanted};
 use super::job::{JobFolder, Runner};
 use super::lock::{Lock, Sharing};
@@ -44,6 +45,7 @@ pub(super) struct Inner {
     uv: OnceCell<Uv>,
     known: Mutex<HashMap<Arc<str>, Resolved>>,
     flights: Flights<Result<Resolved, EnvironmentError>>,
+    pub(super) inside: inside::Known,
 }
 
 /// What a request was resolved to, kept under the request's key in memory and on disk.
@@ -76,6 +78,7 @@ impl Environments {
             uv: OnceCell::new(),
             known: Mutex::default(),
             flights: Flights::default(),
+            inside: inside::Known::default(),
             options,
             env,
             data,
@@ -165,7 +168,10 @@ impl Environments {
             self.remember(key, &resolved);
             Some(resolved)
         })?;
-        let environment = self.0.store.open(&resolved.environment)?;
+        let environment = match self.volumes() {
+            Some(_) => self.open_inside(&resolved.environment),
+            None => self.0.store.open(&resolved.environment),
+        }?;
         Some((resolved, environment))
     }
 
@@ -199,6 +205,9 @@ impl Environments {
         request: &EnvironmentRequest,
         reporter: &Reporter,
     ) -> Result<Resolved, EnvironmentError> {
+        if let Some(volumes) = self.volumes() {
+            return self.build_inside(volumes, interpreter, request, reporter).await;
+        }
         let inner = &self.0;
         let job = JobFolder::create(&inner.data)?;
         let uv = if request.requirements.is_empty() { Uv::unused() } else { self.uv().await?.clone() };
@@ -236,6 +245,9 @@ impl Environments {
     pub async fn uv(&self) -> Result<&Uv, EnvironmentError> {
         let inner = &self.0;
         let find = || async {
+            if let Some(volumes) = self.volumes() {
+                return self.uv_inside(volumes).await;
+            }
             let finder = Finder { named: inner.options.uv.as_deref(), env: &inner.env, data: &inner.data };
             finder.find().await
         };
@@ -289,7 +301,7 @@ impl Inner {
         self.data.ensure().map_err(|error| EnvironmentError::storage(context(), &error))
     }
 
-    async fn lock(&self, name: &str) -> Result<Lock, EnvironmentError> {
+    pub(super) async fn lock(&self, name: &str) -> Result<Lock, EnvironmentError> {
         Lock::take(self.data.locks().join(format!("{name}.lock")), Sharing::Exclusive)
             .await
             .map_err(|error| EnvironmentError::storage("the store could not be locked", &error))

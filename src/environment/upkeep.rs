@@ -11,6 +11,7 @@ use super::lock::{Lock, Sharing};
 use super::progress::Reporter;
 use super::request::EnvironmentRequest;
 use super::service::{Environments, Resolved, now};
+use crate::sandbox::spec::Mount;
 
 impl Environments {
     /// Compiles in the background, once among all servers, and then keeps the size bound.
@@ -21,11 +22,18 @@ impl Environments {
             let Ok(Some(_lock)) = Lock::try_take(&inner.compile_lock(&key), Sharing::Exclusive) else {
                 return;
             };
+            if let Some(volumes) = environments.volumes() {
+                if let Err(error) = environments.compile_inside(&key).await {
+                    tracing::warn!(%error, "an environment could not be compiled to bytecode");
+                }
+                environments.evict_inside(volumes).await;
+                return;
+            }
             // Held so that it is not removed meanwhile.
             let Some(environment) = inner.store.open(&key) else { return };
             if inner.store.record(&key).is_some_and(|record| !record.compiled) {
-                let done =
-                    bytecode::compile(&inner.runner, &environment.interpreter, &environment.root).await;
+                let mount = Mount::read_write(&environment.root);
+                let done = bytecode::compile(&inner.runner, &environment.interpreter, mount).await;
                 match done.map(|()| inner.store.compiled(&key)) {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => {
@@ -52,7 +60,8 @@ impl Environments {
             if !interpreter.stdlib.starts_with(inner.data.interpreters()) {
                 return;
             }
-            if let Err(error) = bytecode::compile(&inner.runner, &interpreter, &interpreter.stdlib).await {
+            let mount = Mount::read_write(&interpreter.stdlib);
+            if let Err(error) = bytecode::compile(&inner.runner, &interpreter, mount).await {
                 tracing::warn!(%error, "a standard library could not be compiled to bytecode");
             }
         });

@@ -1,0 +1,252 @@
+//! The plan of a container: what the engine is asked for, in full, as data.
+//!
+//! Pure. It is what `run --explain` prints and what snapshots compare; nothing is decided after it. It knows the words
+//! of a container engine's command line and nothing of how it is started.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use serde::Serialize;
+
+use super::host_files::HostFile;
+use crate::sandbox::StartError;
+use crate::sandbox::spec::{
+    Access, HOME_DIR, InlineFile, Limits, MountSource, Network, Role, SandboxSpec, USER_ID, WORK_DIR,
+};
+
+/// The interpreter in the image that runs the container's first process.
+pub const PYTHON: &str = "/usr/local/bin/python3";
+
+/// The container's first process. It travels with each container, so image and program cannot disagree.
+const INIT: &str = include_str!("init.py");
+
+/// Labels by which containers and volumes of this program are found again.
+pub const LABEL_PLACE: &str = "mcp-python-exec-sandbox.place";
+/// Which server a container belongs to.
+pub const LABEL_SERVER: &str = "mcp-python-exec-sandbox.server";
+
+/// Host name inside every container.
+const HOST_NAME: &str = "sandbox";
+
+/// Writable folders in memory, with their permission bits and owner.
+const SCRATCH: [(&str, &str); 4] = [
+    (WORK_DIR, "mode=0755,uid=1000,gid=1000"),
+    (HOME_DIR, "mode=0755,uid=1000,gid=1000"),
+    ("/tmp", "mode=1777"),
+    ("/var/tmp", "mode=1777"),
+];
+
+/// Processes of the container's own that count against the limit: its first one.
+const OWN_PROCESSES: u64 = 1;
+
+/// The engine's client fills these from the user's configuration, passwords included, unless they are given.
+const PROXIES: [&str; 5] = ["HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"];
+
+/// Everything that one container is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DockerPlan {
+    /// The image, by name.
+    pub image: String,
+    /// Which system-call policy it gets.
+    pub role: Role,
+    /// User and group inside.
+    pub user: String,
+    /// Reach of the network: the engine's default network, or none.
+    pub network: Network,
+    /// Limits. All writable folders are in memory, each at most as large as the disk limit, and count as memory too.
+    pub limits: Limits,
+    /// Writable folders in memory: path and options.
+    pub scratch: BTreeMap<String, String>,
+    /// Volumes. No folder of the host is visible.
+    pub volumes: Vec<Volume>,
+    /// What is started inside, once the first process has seen that all of this holds.
+    pub program: Program,
+}
+
+/// A volume of the engine and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Volume {
+    /// Its name.
+    pub name: String,
+    /// Absolute path inside.
+    pub target: PathBuf,
+    /// Whether the container may change it.
+    pub access: Access,
+}
+
+/// What the first process starts. It is told on its standard input, so that no part of it, secrets included, stands
+/// in the engine's records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Program {
+    /// Absolute path inside.
+    pub path: PathBuf,
+    /// Arguments after the program's name.
+    pub args: Vec<String>,
+    /// The whole environment.
+    #[serde(serialize_with = "names_only")]
+    pub env: BTreeMap<String, String>,
+    /// Working folder.
+    pub folder: PathBuf,
+    /// Files that are written first, by absolute path.
+    pub files: Vec<InlineFile>,
+    /// Whether it gets a private channel on descriptor 3.
+    pub channel: bool,
+}
+
+fn names_only<S: serde::Serializer>(env: &BTreeMap<String, String>, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_seq(env.keys())
+}
+
+/// Which container it is: everything that differs from one start to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Name of the container.
+    pub name: String,
+    /// Whose it is.
+    pub place: String,
+    /// Which server started it.
+    pub server: String,
+    /// File with the system-call policy.
+    pub profile: PathBuf,
+}
+
+/// The plan for a specification.
+pub fn lower(spec: &SandboxSpec, image: &str, host_files: &[HostFile]) -> Result<DockerPlan, StartError> {
+    let command = &spec.command;
+    let size = spec.limits.disk;
+    let mut scratch: BTreeMap<String, String> = SCRATCH
+        .iter()
+        .map(|(path, options)| ((*path).to_owned(), format!("rw,exec,nosuid,nodev,size={size},{options}")))
+        .collect();
+    let mut files = spec.files.iter().map(placed).collect::<Result<Vec<_>, _>>()?;
+    let mut env = command.env.clone();
+    super::host_files::redirect(&mut env, host_files);
+    for file in host_files.iter().filter(|file| file.content.is_some()) {
+        let options = "rw,noexec,nosuid,nodev,size=16777216,mode=0755,uid=1000,gid=1000";
+        scratch.insert(super::host_files::FOLDER.to_owned(), options.to_owned());
+        files.extend(file.inline());
+    }
+    Ok(DockerPlan {
+        image: image.to_owned(),
+        role: spec.role,
+        user: format!("{USER_ID}:{USER_ID}"),
+        network: spec.network,
+        limits: spec.limits,
+        scratch,
+        volumes: volumes(spec)?,
+        program: Program {
+            path: command.program.clone(),
+            args: command.args.clone(),
+            env,
+            folder: command.cwd.clone(),
+            files,
+            channel: spec.channel,
+        },
+    })
+}
+
+fn placed(file: &InlineFile) -> Result<InlineFile, StartError> {
+    let plain = file.path.components().all(|part| matches!(part, Component::Normal(_)));
+    if !plain || file.path.as_os_str().is_empty() {
+        let path = file.path.display();
+        return Err(StartError::Unsupported(format!("{path} is no plain path below the work directory")));
+    }
+    Ok(InlineFile { path: Path::new(WORK_DIR).join(&file.path), content: file.content.clone() })
+}
+
+fn volumes(spec: &SandboxSpec) -> Result<Vec<Volume>, StartError> {
+    let mut volumes = Vec::new();
+    for mount in &spec.mounts {
+        match &mount.source {
+            MountSource::Volume(name) => volumes.push(Volume {
+                name: name.clone(),
+                target: mount.target.clone(),
+                access: mount.access,
+            }),
+            MountSource::Host(path) if mount.access == Access::ReadWrite => {
+                let path = path.display();
+                return Err(StartError::Unsupported(format!("no container may write the host's {path}")));
+            }
+            // A file has become one of the program's own files; a folder is not shown.
+            MountSource::Host(_) => {}
+        }
+    }
+    volumes.sort_by(|a, b| a.target.cmp(&b.target));
+    Ok(volumes)
+}
+
+/// What `run --explain` prints.
+#[derive(Serialize)]
+struct Explained<'a> {
+    plan: &'a DockerPlan,
+    command: Vec<String>,
+}
+
+impl DockerPlan {
+    /// The plan, and the command line that it becomes, as JSON.
+    pub fn explain(&self, identity: &Identity) -> Result<String, serde_json::Error> {
+        let mut command = vec!["docker".to_owned()];
+        command.extend(self.arguments(identity));
+        serde_json::to_string_pretty(&Explained { plan: self, command })
+    }
+
+    /// The arguments of the engine's client.
+    pub fn arguments(&self, identity: &Identity) -> Vec<String> {
+        let Limits { memory, processes, open_files, disk, cpu_percent } = self.limits;
+        let mut args = Arguments(Vec::new());
+        args.flags(&["run", "--rm", "--interactive", "--sig-proxy=false"]);
+        args.option("--pull", "never");
+        args.option("--name", &identity.name);
+        args.option("--label", format!("{LABEL_PLACE}={}", identity.place));
+        args.option("--label", format!("{LABEL_SERVER}={}", identity.server));
+        args.option("--log-driver", "none");
+        args.option("--hostname", HOST_NAME);
+        args.option("--user", &self.user);
+        args.flags(&["--read-only"]);
+        args.option("--cap-drop", "ALL");
+        args.option("--security-opt", "no-new-privileges");
+        args.option("--security-opt", format!("seccomp={}", identity.profile.display()));
+        if self.network == Network::None {
+            args.option("--network", "none");
+        }
+        args.option("--ipc", "private");
+        args.option("--memory", memory);
+        // The same again: no swap beside it.
+        args.option("--memory-swap", memory);
+        args.option("--pids-limit", processes + OWN_PROCESSES);
+        if let Some(percent) = cpu_percent {
+            args.option("--cpus", format!("{}.{:02}", percent / 100, percent % 100));
+        }
+        args.option("--ulimit", format!("nofile={open_files}:{open_files}"));
+        args.option("--ulimit", "core=0:0");
+        args.option("--shm-size", disk);
+        for (path, options) in &self.scratch {
+            args.option("--tmpfs", format!("{path}:{options}"));
+        }
+        for Volume { name, target, access } in &self.volumes {
+            let read_only = if *access == Access::ReadOnly { ",readonly" } else { "" };
+            args.option("--mount", format!("type=volume,src={name},dst={}{read_only}", target.display()));
+        }
+        for name in PROXIES {
+            args.option("--env", format!("{name}="));
+            args.option("--env", format!("{}=", name.to_ascii_lowercase()));
+        }
+        args.option("--workdir", WORK_DIR);
+        args.option("--entrypoint", PYTHON);
+        args.0.push(self.image.clone());
+        args.flags(&["-I", "-S", "-c", INIT]);
+        args.0
+    }
+}
+
+struct Arguments(Vec<String>);
+
+impl Arguments {
+    fn flags(&mut self, flags: &[&str]) {
+        self.0.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    }
+
+    fn option(&mut self, name: &str, value: impl ToString) {
+        self.0.extend([name.to_owned(), value.to_string()]);
+    }
+}
