@@ -26,9 +26,9 @@ pub async fn image(settings: Settings, command: ImageCommand) -> ExitCode {
 }
 
 async fn build(name: &str, pythons: Vec<String>) -> ExitCode {
-    let Some(client) = Client::find() else { return refuse(engine::not_installed()) };
+    let Some(client) = Client::find() else { return refuse(&engine::not_installed()) };
     if let Err(refusal) = Engine::ask(&client).await {
-        return refuse(refusal);
+        return refuse(&refusal);
     }
     let progress = |line: &str| eprintln!("{line}");
     match make(&client, name, &Source::Dockerfile { pythons }, &progress).await {
@@ -43,6 +43,6 @@ async fn build(name: &str, pythons: Vec<String>) -> ExitCode {
     }
 }
 
-fn refuse(refusal: crate::sandbox::facts::Refusal) -> ExitCode {
+fn refuse(refusal: &crate::sandbox::facts::Refusal) -> ExitCode {
     fail(&format!("{}. {}", refusal.reason, refusal.remedy))
 }

@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -127,6 +128,14 @@ fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engi
     let environments = Environments::open(options, HostEnv::capture(), Arc::clone(&sandbox));
     let environments = environments.map_err(|error| error.to_string())?;
     Ok(Arc::new(Engine::new(settings, sandbox, environments)))
+}
+
+/// How long this program waits at its end until everything that it started is gone.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// Ends what still lives. What takes longer than that is found and removed at the next start.
+async fn close(sandbox: &dyn Sandbox) {
+    let _ = tokio::time::timeout(CLOSING, sandbox.close()).await;
 }
 
 /// A script from a file or, for `-`, from standard input.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::{engine_with, fail, sandbox};
+use super::{close, engine_with, fail, sandbox};
 use crate::execution::overview::Overview;
 use crate::execution::validation::Validation;
 use crate::execution::{
@@ -36,7 +36,12 @@ pub async fn serve(settings: Settings) -> ExitCode {
             std::future::pending::<()>().await;
         }
     };
-    match server::serve(deferred, &settings, server::stdin(), server::stdout(), asked_to_end).await {
+    let served =
+        server::serve(deferred.clone(), &settings, server::stdin(), server::stdout(), asked_to_end).await;
+    if let Some(engine) = deferred.engine.get() {
+        close(engine.sandbox().as_ref()).await;
+    }
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }

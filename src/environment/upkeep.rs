@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Environment;
 use super::bytecode;
 use super::interpreters::Interpreter;
 use super::job::JobFolder;
@@ -95,6 +96,16 @@ impl Environments {
                 Err(error) => tracing::info!(%error, "resolving again failed; the earlier answer stays"),
             }
         });
+    }
+
+    /// Forgets an environment whose files have turned out to be gone, so that the next call builds it again.
+    pub async fn forget(&self, environment: Environment) {
+        let key = Arc::clone(&environment.key);
+        drop(environment);
+        match self.volumes() {
+            Some(volumes) => drop(self.forget_inside(volumes, &key).await),
+            None => drop(self.0.store.remove(&key)),
+        }
     }
 
     /// Removes what killed servers left behind and keeps the size bound. Blocks; meant for a background thread.

@@ -41,6 +41,11 @@ pub trait Sandbox: Send + Sync {
     /// Builds the sandbox and starts the program in it. Every layer of the tier stands when this returns.
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>>;
 
+    /// Ends every sandbox that still lives and waits until nothing of any is left. Nothing is started afterwards.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Programs and folders of its own, where its sandboxes see nothing of the host's file system.
     fn volumes(&self) -> Option<&dyn volumes::Volumes> {
         None
@@ -159,6 +164,9 @@ pub enum StartError {
         /// What failed in it.
         detail: String,
     },
+    /// The program to start is not in the sandbox, although the sandbox stands.
+    #[error("{} is not there", .0.display())]
+    ProgramMissing(std::path::PathBuf),
     /// The specification cannot be carried out by this backend.
     #[error("this backend cannot carry out the specification: {0}")]
     Unsupported(String),

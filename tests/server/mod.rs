@@ -30,6 +30,7 @@ pub fn settings() -> Settings {
         python: None,
         backend: Backend::Native,
         require: None,
+        docker_image: None,
         network: Network::Host,
         limits: Limits::default(),
         default_timeout: 30,

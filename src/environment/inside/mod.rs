@@ -88,9 +88,9 @@ impl Environments {
         request: &EnvironmentRequest,
         reporter: &Reporter,
     ) -> Result<Resolved, EnvironmentError> {
-        let programs = volumes.programs().await.map_err(not_ready)?;
+        let programs = volumes.programs().await.map_err(|error| not_ready(&error))?;
         let packages = volumes.name("packages");
-        volumes.create(&packages).await.map_err(not_ready)?;
+        volumes.create(&packages).await.map_err(|error| not_ready(&error))?;
         let builder = build::Builder {
             runner: &self.0.runner,
             programs: &programs,
@@ -106,7 +106,7 @@ impl Environments {
         let store = self.volume_store();
         if store.record(&key).is_none() {
             let volume = volumes.name(&format!("{key}-{}", super::data_dir::unique()));
-            volumes.create(&volume).await.map_err(not_ready)?;
+            volumes.create(&volume).await.map_err(|error| not_ready(&error))?;
             let unfinished = Unfinished { environments: self.clone(), volume: Some(volume.clone()) };
             let built = builder.install(&resolution, &volume).await?;
             let record = Record {
@@ -177,7 +177,7 @@ impl Drop for Unfinished {
     }
 }
 
-fn not_ready(error: crate::sandbox::StartError) -> EnvironmentError {
+fn not_ready(error: &crate::sandbox::StartError) -> EnvironmentError {
     EnvironmentError::NotReady(error.to_string())
 }
 
@@ -186,7 +186,7 @@ type Found = Arc<programs::Found>;
 
 impl Environments {
     async fn found(&self, volumes: &dyn Volumes) -> Result<Found, EnvironmentError> {
-        let programs: Programs = volumes.programs().await.map_err(not_ready)?;
+        let programs: Programs = volumes.programs().await.map_err(|error| not_ready(&error))?;
         self.0.inside.find(&self.0.runner, &self.0.data, programs).await
     }
 }

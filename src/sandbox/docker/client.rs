@@ -1,7 +1,7 @@
 //! The engine's own client, `docker`, as a program.
 //!
 //! The client rather than a crate that speaks the engine's protocol: contexts, `DOCKER_HOST` with ssh and TLS, Docker
-//! Desktop, colima, OrbStack and rootless engines work exactly as in the user's own shell, an error is the one that the
+//! Desktop, colima, `OrbStack` and rootless engines work exactly as in the user's own shell, an error is the one that the
 //! user finds when trying by hand, and some forty crates stay out. It costs a process of some 20 ms beside the 300 that
 //! the engine takes for a container.
 
@@ -119,7 +119,7 @@ async fn read(stream: Option<impl tokio::io::AsyncRead + Unpin>) -> String {
 pub fn reason(stderr: &str) -> Option<String> {
     let lines = stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let telling = lines.filter(|line| !line.starts_with("See 'docker") && !line.starts_with("Run 'docker"));
-    let last = telling.filter(|line| !line.starts_with("WARNING:")).last()?;
+    let last = telling.rev().find(|line| !line.starts_with("WARNING:"))?;
     let last = last.strip_prefix("docker: ").unwrap_or(last);
     let last = last.strip_prefix("Error response from daemon: ").unwrap_or(last);
     Some(last.trim_end_matches('.').to_owned())

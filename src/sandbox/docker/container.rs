@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, watch};
 
+use super::alive::{Alive, Containers};
 use super::client::{self, Client};
 use super::enforced;
 use super::frame::{self, End, Frame, FrameError};
@@ -30,7 +31,12 @@ const OBEYS: Duration = Duration::from_millis(1200);
 const CLIENT_WORDS: u64 = 16 << 10;
 
 /// Starts the plan's container and the program in it.
-pub async fn start(client: &Client, plan: &DockerPlan, identity: &Identity) -> Result<Running, StartError> {
+pub async fn start(
+    client: &Client,
+    containers: &Containers,
+    plan: &DockerPlan,
+    identity: &Identity,
+) -> Result<Running, StartError> {
     let failed = |source| StartError::Io { context: "starting the docker client", source };
     let mut child = client.spawn(&plan.arguments(identity)).map_err(failed)?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
@@ -48,7 +54,12 @@ pub async fn start(client: &Client, plan: &DockerPlan, identity: &Identity) -> R
     };
     let mut output = BufReader::with_capacity(BUFFER, stdout);
     // From here on whatever ends this function ends the container.
-    let mut attached = Attached { client: client.clone(), name: identity.name.clone(), child: Some(child) };
+    let mut attached = Attached {
+        client: client.clone(),
+        name: identity.name.clone(),
+        containers: containers.clone(),
+        child: Some((child, containers.begin())),
+    };
     let start = frame::start(&plan.program);
     let write = async {
         // Where the container is gone its output tells more than this.
@@ -85,6 +96,9 @@ async fn begin(output: &mut BufReader<ChildStdout>, plan: &DockerPlan) -> Result
                 layers = Some(enforced::check(&facts, plan).map_err(Begin::Refused)?);
             }
             (Ok(Frame::Started), Some(layers)) => return Ok(layers),
+            (Ok(Frame::Failed(reason)), _) if reason.is_empty() => {
+                return Err(Begin::Refused(StartError::ProgramMissing(plan.program.path.clone())));
+            }
             (Ok(Frame::Failed(reason)), _) => return Err(stage("starting the program", reason)),
             (Err(FrameError::Closed(_)), _) => return Err(Begin::Closed),
             (other, _) => {
@@ -216,6 +230,7 @@ async fn obey(
     loop {
         let order = tokio::select! {
             order = orders.recv() => order,
+            () = attached.containers.closing() => None,
             _ = end.wait_for(Option::is_some) => None,
         };
         match order {
@@ -285,13 +300,14 @@ impl Control for ContainerControl {
 struct Attached {
     client: Client,
     name: String,
-    child: Option<Child>,
+    containers: Containers,
+    child: Option<(Child, Alive)>,
 }
 
 impl Attached {
     /// Waits for the client's end once the container's input is closed.
     async fn ended(&mut self) -> Option<ClientStatus> {
-        let child = self.child.as_mut()?;
+        let (child, _) = self.child.as_mut()?;
         let status = tokio::time::timeout(OBEYS, child.wait()).await.ok()?.ok();
         if status.is_some() {
             self.child = None;
@@ -301,7 +317,9 @@ impl Attached {
 
     /// Ends the container, in order where it obeys, and the client.
     async fn finish(mut self) {
-        finish(&self.client, &self.name, self.child.take()).await;
+        if let Some(child) = self.child.take() {
+            finish(&self.client, &self.name, child).await;
+        }
     }
 }
 
@@ -310,13 +328,13 @@ impl Drop for Attached {
         let Some(child) = self.child.take() else { return };
         let (client, name) = (self.client.clone(), self.name.clone());
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { finish(&client, &name, Some(child)).await });
+            runtime.spawn(async move { finish(&client, &name, child).await });
         }
     }
 }
 
-async fn finish(client: &Client, name: &str, child: Option<Child>) {
-    let Some(mut child) = child else { return };
+/// The client ends when the engine has removed the container.
+async fn finish(client: &Client, name: &str, (mut child, _alive): (Child, Alive)) {
     if tokio::time::timeout(OBEYS, child.wait()).await.is_ok() {
         return;
     }

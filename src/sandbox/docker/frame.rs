@@ -21,7 +21,7 @@ pub enum Frame {
     Enforced(String),
     /// The program was started.
     Started,
-    /// The program could not be started, and why.
+    /// The program could not be started, and why; no words where there is no such program.
     Failed(String),
     /// Standard output.
     Stdout(Vec<u8>),

@@ -18,8 +18,8 @@ const BUILD: Duration = Duration::from_mins(20);
 pub fn default_name() -> String {
     use sha2::{Digest, Sha256};
     let digest = Sha256::digest(DOCKERFILE.as_bytes());
-    let short: String = digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect();
-    format!("mcp-python-exec-sandbox:{short}")
+    let short = digest.iter().take(5).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("mcp-python-exec-sandbox:{short:010x}")
 }
 
 /// Where an image comes from.

@@ -108,6 +108,8 @@ class Program:
         if self.pid == 0:
             try:
                 self.become({0: null, 1: out, 2: err, 3: theirs})
+            except FileNotFoundError:
+                os.write(failure, b"\0")
             except OSError as error:
                 os.write(failure, ("%s: %s" % (os.fsdecode(error.filename or self.path), error.strerror)).encode())
             os._exit(127)
@@ -238,7 +240,7 @@ def main():
     before = hits()
     reason = program.start()
     if reason:
-        send(b"E", reason)
+        send(b"E", reason.strip(b"\0"))
         os._exit(0)
     send(b"S", b"")
     supervisor = Supervisor(program, wake)

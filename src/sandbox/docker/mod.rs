@@ -7,6 +7,7 @@
 //! Invariant: it knows nothing of scripts, packages or MCP, mounts no path of the host, touches no container of another
 //! program, and compiles wherever the standard library does.
 
+mod alive;
 pub mod client;
 mod container;
 mod enforced;
@@ -28,6 +29,7 @@ use super::spec::{Role, SandboxSpec};
 use super::volumes::Volumes;
 use super::{BoxFuture, LayerState, LayerStatus, Running, Sandbox, StartError};
 use crate::seccomp;
+use alive::Containers;
 use client::Client;
 use engine::Engine;
 use image::Source;
@@ -71,6 +73,7 @@ struct Usable {
     engine: Engine,
     place: Place,
     profiles: Profiles,
+    containers: Containers,
     ready: Ready,
 }
 
@@ -157,7 +160,7 @@ impl Usable {
             None => Source::Dockerfile { pythons: Vec::new() },
         };
         let ready = Ready::new(&client, &engine, image, source, found);
-        Ok(Self { client, engine, place, profiles, ready })
+        Ok(Self { client, engine, place, profiles, containers: Containers::new(), ready })
     }
 
     fn identity(&self, role: Role) -> Identity {
@@ -207,10 +210,19 @@ impl Sandbox for DockerSandbox {
             let usable = self.usable()?;
             let image = usable.ready.image().await?;
             let plan: DockerPlan = plan::lower(spec, &image.id, &host_files::read(spec))?;
-            let started = container::start(&usable.client, &plan, &usable.identity(spec.role)).await;
+            let identity = usable.identity(spec.role);
+            let started = container::start(&usable.client, &usable.containers, &plan, &identity).await;
             match started {
                 Err(error @ StartError::Stage { .. }) => Err(usable.ready.explain(&image, error).await),
                 other => other,
+            }
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if let Some(usable) = &self.usable {
+                usable.containers.close().await;
             }
         })
     }

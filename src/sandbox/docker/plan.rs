@@ -210,16 +210,16 @@ impl DockerPlan {
             args.option("--network", "none");
         }
         args.option("--ipc", "private");
-        args.option("--memory", memory);
+        args.option("--memory", memory.to_string());
         // The same again: no swap beside it.
-        args.option("--memory-swap", memory);
-        args.option("--pids-limit", processes + OWN_PROCESSES);
+        args.option("--memory-swap", memory.to_string());
+        args.option("--pids-limit", (processes + OWN_PROCESSES).to_string());
         if let Some(percent) = cpu_percent {
             args.option("--cpus", format!("{}.{:02}", percent / 100, percent % 100));
         }
         args.option("--ulimit", format!("nofile={open_files}:{open_files}"));
         args.option("--ulimit", "core=0:0");
-        args.option("--shm-size", disk);
+        args.option("--shm-size", disk.to_string());
         for (path, options) in &self.scratch {
             args.option("--tmpfs", format!("{path}:{options}"));
         }
@@ -246,7 +246,7 @@ impl Arguments {
         self.0.extend(flags.iter().map(|flag| (*flag).to_owned()));
     }
 
-    fn option(&mut self, name: &str, value: impl ToString) {
-        self.0.extend([name.to_owned(), value.to_string()]);
+    fn option(&mut self, name: &str, value: impl Into<String>) {
+        self.0.extend([name.to_owned(), value.into()]);
     }
 }
