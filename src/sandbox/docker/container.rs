@@ -95,7 +95,10 @@ async fn begin(output: &mut BufReader<ChildStdout>, plan: &DockerPlan) -> Result
             (Ok(Frame::Enforced(facts)), None) => {
                 layers = Some(enforced::check(&facts, plan).map_err(Begin::Refused)?);
             }
-            (Ok(Frame::Started), Some(layers)) => return Ok(layers),
+            (Ok(Frame::Started(facts)), Some(mut layers)) => {
+                layers.push(enforced::landlock(&facts));
+                return Ok(layers);
+            }
             (Ok(Frame::Failed(reason)), _) if reason.is_empty() => {
                 return Err(Begin::Refused(StartError::ProgramMissing(plan.program.path.clone())));
             }
@@ -206,7 +209,7 @@ async fn pass_on(
                 }
             }
             Frame::Ended(end) => return Ok(end),
-            Frame::Enforced(_) | Frame::Started | Frame::Failed(_) => return Err(FrameError::Malformed),
+            Frame::Enforced(_) | Frame::Started(_) | Frame::Failed(_) => return Err(FrameError::Malformed),
         }
     }
 }

@@ -35,6 +35,23 @@ pub fn check(facts: &str, plan: &DockerPlan) -> Result<Vec<LayerStatus>, StartEr
     Ok(layers)
 }
 
+/// First ABI with scopes for abstract sockets and signals.
+const SCOPES_SINCE: u32 = 6;
+
+/// What the first process added itself.
+pub fn landlock(facts: &str) -> LayerStatus {
+    let mut words = facts.splitn(3, ' ').skip(1);
+    let abi: u32 = words.next().and_then(|number| number.parse().ok()).unwrap_or_default();
+    let state = match abi {
+        0 => LayerState::Absent(format!("the kernel has none: {}", words.next().unwrap_or_default())),
+        _ if abi < SCOPES_SINCE => {
+            LayerState::Partial(format!("ABI {abi} has no scopes for abstract sockets and signals"))
+        }
+        _ => LayerState::Enforced(Some(format!("ABI {abi}"))),
+    };
+    LayerStatus { name: "landlock".to_owned(), state }
+}
+
 fn network(asked: Network, interfaces: &str) -> Result<LayerState, StartError> {
     let alone = interfaces.split_whitespace().all(|name| name == "lo" || is_idle_tunnel(name));
     match asked {

@@ -19,8 +19,8 @@ const LARGEST: usize = 64 << 10;
 pub enum Frame {
     /// What is enforced, a fact on each line. The first frame.
     Enforced(String),
-    /// The program was started.
-    Started,
+    /// The program was started; with the Landlock ABI, and why there is none where it is 0.
+    Started(String),
     /// The program could not be started, and why; no words where there is no such program.
     Failed(String),
     /// Standard output.
@@ -76,7 +76,7 @@ impl Frame {
         let text = |content: Vec<u8>| String::from_utf8_lossy(&content).into_owned();
         Ok(match kind {
             b'R' => Self::Enforced(text(content)),
-            b'S' => Self::Started,
+            b'S' => Self::Started(text(content)),
             b'E' => Self::Failed(text(content)),
             b'O' => Self::Stdout(content),
             b'X' => Self::Stderr(content),
@@ -115,7 +115,9 @@ pub fn channel(content: &[u8]) -> Vec<u8> {
 pub fn start(program: &Program) -> Vec<u8> {
     let mut fields: Vec<&str> = Vec::new();
     let (path, folder) = (text(&program.path), text(&program.folder));
-    let counts = [program.args.len(), program.env.len(), program.files.len()].map(|count| count.to_string());
+    let lengths = [program.args.len(), program.env.len(), program.files.len(), program.writable.len()];
+    let counts = lengths.map(|length| length.to_string());
+    let writable: Vec<_> = program.writable.iter().map(|path| text(path)).collect();
     let env: Vec<String> = program.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let files: Vec<_> = program.files.iter().map(|file| text(&file.path)).collect();
     fields.extend([&*path, &*folder, if program.channel { "channel" } else { "" }]);
@@ -125,6 +127,8 @@ pub fn start(program: &Program) -> Vec<u8> {
     fields.extend(env.iter().map(String::as_str));
     fields.push(&counts[2]);
     fields.extend(files.iter().map(AsRef::as_ref));
+    fields.push(&counts[3]);
+    fields.extend(writable.iter().map(AsRef::as_ref));
     let mut bytes = frame(b'H', fields.join("\0").as_bytes());
     for file in &program.files {
         bytes.extend(frame(b'F', &file.content));
@@ -153,7 +157,7 @@ mod tests {
     async fn frames_are_read_one_after_the_other() {
         let mut stream: &[u8] = b"R\0\0\0\x05uid 1S\0\0\0\0O\0\0\0\x02hiD\0\0\0\x15exit 3 1500 4096 0 0\n";
         assert_eq!(Frame::read(&mut stream).await.expect("read"), Frame::Enforced("uid 1".into()));
-        assert_eq!(Frame::read(&mut stream).await.expect("read"), Frame::Started);
+        assert_eq!(Frame::read(&mut stream).await.expect("read"), Frame::Started(String::new()));
         assert_eq!(Frame::read(&mut stream).await.expect("read"), Frame::Stdout(b"hi".to_vec()));
         assert!(
             matches!(Frame::read(&mut stream).await, Err(FrameError::Malformed)),

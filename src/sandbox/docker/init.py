@@ -83,7 +83,8 @@ class Program:
         fields = iter(header.split(b"\0"))
         self.path, self.folder = next(fields), next(fields)
         self.wants_channel = next(fields) == b"channel"
-        self.args, self.env, self.files = ([next(fields) for _ in range(int(next(fields)))] for _ in range(3))
+        lists = ([next(fields) for _ in range(int(next(fields)))] for _ in range(4))
+        self.args, self.env, self.files, self.writable = lists
 
     def write_files(self):
         for path in self.files:
@@ -92,7 +93,7 @@ class Program:
             with open(path, "wb") as file:
                 file.write(content)
 
-    def start(self):
+    def start(self, landlock):
         null = os.open("/dev/null", os.O_RDWR)
         self.out, out = os.pipe()
         self.err, err = os.pipe()
@@ -107,7 +108,7 @@ class Program:
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                self.become({0: null, 1: out, 2: err, 3: theirs})
+                self.become({0: null, 1: out, 2: err, 3: theirs}, landlock)
             except FileNotFoundError:
                 os.write(failure, b"\0")
             except OSError as error:
@@ -120,7 +121,8 @@ class Program:
         os.close(failed)
         return reason
 
-    def become(self, descriptors):
+    def become(self, descriptors, landlock):
+        landlock.open_process(1)
         os.setsid()
         for number, descriptor in descriptors.items():
             if descriptor is not None:
@@ -133,6 +135,7 @@ class Program:
         score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
         os.write(score, b"500")
         os.chdir(self.folder)
+        landlock.restrict()
         env = dict(entry.split(b"=", 1) for entry in self.env)
         os.execve(self.path, [self.path, *self.args], env)
 
@@ -238,11 +241,13 @@ def main():
     program = Program(receive()[1])
     program.write_files()
     before = hits()
-    reason = program.start()
+    landlock = Landlock([os.fsdecode(path) for path in program.writable])
+    landlock.open_process(0)
+    reason = program.start(landlock)
     if reason:
         send(b"E", reason.strip(b"\0"))
         os._exit(0)
-    send(b"S", b"")
+    send(b"S", ("landlock %d %s" % (landlock.abi, landlock.missing)).encode())
     supervisor = Supervisor(program, wake)
     supervisor.run()
     status, usage = supervisor.ended

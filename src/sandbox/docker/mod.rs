@@ -132,6 +132,7 @@ fn promised() -> Vec<LayerStatus> {
         "network",
         "memory limit",
         "process limit",
+        "landlock",
     ];
     let layer = |name: &str| LayerStatus { name: name.to_owned(), state: LayerState::Enforced(None) };
     names.map(layer).into()

@@ -18,7 +18,7 @@ use crate::sandbox::spec::{
 pub const PYTHON: &str = "/usr/local/bin/python3";
 
 /// The container's first process. It travels with each container, so image and program cannot disagree.
-const INIT: &str = include_str!("init.py");
+const INIT: &str = concat!(include_str!("confine.py"), "\n", include_str!("init.py"));
 
 /// Labels by which containers and volumes of this program are found again.
 pub const LABEL_PLACE: &str = "mcp-python-exec-sandbox.place";
@@ -89,6 +89,8 @@ pub struct Program {
     pub folder: PathBuf,
     /// Files that are written first, by absolute path.
     pub files: Vec<InlineFile>,
+    /// Folders that it may write.
+    pub writable: Vec<PathBuf>,
     /// Whether it gets a private channel on descriptor 3.
     pub channel: bool,
 }
@@ -126,6 +128,12 @@ pub fn lower(spec: &SandboxSpec, image: &str, host_files: &[HostFile]) -> Result
         scratch.insert(super::host_files::FOLDER.to_owned(), options.to_owned());
         files.extend(file.inline());
     }
+    let volumes = volumes(spec)?;
+    let written = volumes.iter().filter(|volume| volume.access == Access::ReadWrite);
+    let writable = SCRATCH
+        .iter()
+        .map(|(path, _)| PathBuf::from(path))
+        .chain(written.map(|volume| volume.target.clone()));
     Ok(DockerPlan {
         image: image.to_owned(),
         role: spec.role,
@@ -133,8 +141,8 @@ pub fn lower(spec: &SandboxSpec, image: &str, host_files: &[HostFile]) -> Result
         network: spec.network,
         limits: spec.limits,
         scratch,
-        volumes: volumes(spec)?,
         program: Program {
+            writable: writable.collect(),
             path: command.program.clone(),
             args: command.args.clone(),
             env,
@@ -142,6 +150,7 @@ pub fn lower(spec: &SandboxSpec, image: &str, host_files: &[HostFile]) -> Result
             files,
             channel: spec.channel,
         },
+        volumes,
     })
 }
 
