@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::environment::PythonVersion;
-use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::environment::{PythonVersion, SourceBuilds};
+use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
-use crate::settings::Settings;
+use crate::session::{SessionSettings, python};
+use crate::settings::{Settings, ToolFamily};
 
 /// Runs Python that an AI agent wrote, in a sandbox that is built for that one run and thrown away.
 ///
@@ -35,11 +36,40 @@ pub enum Command {
     /// The image of the Docker backend
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Tell what this machine can do, layer by layer, and how to get more
+    Doctor {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show, empty or fill what is kept of packages and environments
+    Cache {
+        /// What to do with it.
+        #[command(subcommand)]
+        action: CacheAction,
+    },
     /// Show, explain, compare, export or check the system-call policy
     Policy {
         /// What to do with it.
         #[command(subcommand)]
         action: PolicyAction,
+    },
+}
+
+/// What to do with packages and environments on disk.
+#[derive(Debug, Subcommand)]
+pub enum CacheAction {
+    /// Environments: key, size, last use, Python and packages
+    List,
+    /// Space that is taken, by kind
+    Size,
+    /// Remove what nobody uses at the moment; interpreters stay
+    Clean,
+    /// Fetch and compile packages in advance: the common ones, or those that are named
+    Warm {
+        /// A package (PEP 508); may be repeated, and all together make one environment
+        #[arg(long = "with", value_name = "DEP")]
+        with: Vec<String>,
     },
 }
 
@@ -166,9 +196,10 @@ pub struct Options {
     /// own Dockerfile
     #[arg(long, global = true, value_name = "NAME")]
     pub docker_image: Option<String>,
-    /// What of the network scripts can reach: the host's, or nothing
-    #[arg(long, global = true, value_enum, default_value_t = Network::Host)]
-    pub network: Network,
+    /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
+    /// it `outbound`, or `host` where that cannot be had
+    #[arg(long, global = true, value_enum)]
+    pub network: Option<Network>,
     /// Seconds at most for one call
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub max_timeout: u64,
@@ -199,9 +230,49 @@ pub struct Options {
     /// Seconds after which an environment's requirements are resolved again
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 86_400)]
     pub resolve_ttl: u64,
+    /// Take packages that have a wheel, and refuse those that would have to be built from source
+    #[arg(long, global = true)]
+    pub no_build: bool,
     /// Use package indexes of your configuration that have no TLS
     #[arg(long, global = true)]
     pub allow_http_index: bool,
+    /// Tools that clients see; several separated by commas
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "FAMILY",
+        default_value = "execute,sandbox"
+    )]
+    pub tools: Vec<ToolFamily>,
+    /// Stateful sandboxes at the same time
+    #[arg(long, global = true, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=60))]
+    pub max_sandboxes: u16,
+    /// Seconds without use after which a stateful sandbox is closed
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub sandbox_ttl: u64,
+    /// Size of one picture in a result, such as 256K; larger ones are made smaller
+    #[arg(long, global = true, value_name = "SIZE", default_value = "256K", value_parser = image_size)]
+    pub max_image_bytes: u64,
+    /// Interpreter of stateful sandboxes
+    #[arg(long, global = true, env = "INTERPRETER_TYPE", value_name = "NAME", default_value = python::NAME, value_parser = interpreter)]
+    pub interpreter: String,
+}
+
+/// The name of an interpreter, in any spelling.
+fn interpreter(text: &str) -> Result<String, String> {
+    let name = text.trim().to_ascii_lowercase();
+    if name == python::NAME {
+        return Ok(name);
+    }
+    Err(format!("there is no interpreter {text:?} here; code runs on this machine with `{}`", python::NAME))
+}
+
+/// A size from 1 KiB to 4 MiB: less shows nothing, and more is refused by clients.
+fn image_size(text: &str) -> Result<u64, String> {
+    let bytes = size(text)?;
+    if (1 << 10..=4 << 20).contains(&bytes) { Ok(bytes) } else { Err("it must be from 1K to 4M".to_owned()) }
 }
 
 /// A size in bytes: a number, with K, M, G or T for powers of 1,024.
@@ -268,7 +339,8 @@ impl Options {
             backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
             require: self.require_sandbox.map(Tier::from),
             docker_image: self.docker_image,
-            network: self.network,
+            network: self.network.unwrap_or(Network::Outbound),
+            network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
             limits: Limits::default(),
             default_timeout: self.default_timeout,
             max_timeout: self.max_timeout,
@@ -280,7 +352,15 @@ impl Options {
             data_dir: self.data_dir,
             cache_size: self.cache_size,
             resolve_ttl: Duration::from_secs(self.resolve_ttl),
+            source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
+            tools: self.tools,
+            sessions: SessionSettings {
+                max_sandboxes: usize::from(self.max_sandboxes),
+                idle_limit: Duration::from_secs(self.sandbox_ttl),
+                max_image_bytes: usize::try_from(self.max_image_bytes).unwrap_or(usize::MAX),
+                interpreter: self.interpreter,
+            },
         })
     }
 }

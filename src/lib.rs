@@ -41,4 +41,5 @@ pub mod sandbox;
 pub mod script;
 pub mod seccomp;
 pub mod server;
+pub mod session;
 pub mod settings;

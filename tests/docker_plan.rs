@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use mcp_python_exec_sandbox::sandbox::StartError;
-use mcp_python_exec_sandbox::sandbox::docker::host_files::{self, HostFile};
+use mcp_python_exec_sandbox::sandbox::docker::host_files::HostFiles;
 use mcp_python_exec_sandbox::sandbox::docker::plan::{DockerPlan, Identity, lower};
 use mcp_python_exec_sandbox::sandbox::spec::{
     Access, Command, InlineFile, Limits, Mount, MountSource, Network, Role, SandboxSpec,
@@ -56,7 +56,7 @@ fn identity() -> Identity {
 }
 
 fn plan(spec: &SandboxSpec) -> DockerPlan {
-    lower(spec, "sha256:1234", &host_files::read(spec)).expect("it can be lowered")
+    lower(spec, "sha256:1234", &HostFiles::read(spec).expect("files")).expect("it can be lowered")
 }
 
 fn assert_snapshot(name: &str, text: &str) {
@@ -111,7 +111,13 @@ fn no_path_of_the_host_is_mounted() {
     let inside = &plan.program.env["SSL_CERT_FILE"];
     let copied = plan.program.files.iter().find(|file| file.path == Path::new(inside)).expect("it is copied");
     assert_eq!(&*copied.content, b"certificate");
-    assert_eq!(plan.program.env.get("SSL_CERT_DIR"), None, "a folder is not shown, so nothing names it");
+    // A folder keeps its path, in the container's memory.
+    let folder = place.path().to_str().expect("UTF-8");
+    assert_eq!(plan.program.env["SSL_CERT_DIR"], folder);
+    assert!(
+        plan.scratch.contains_key(folder) && !plan.program.writable.iter().any(|path| path == place.path())
+    );
+    assert!(plan.program.files.iter().any(|copied| copied.path == file));
 }
 
 #[test]
@@ -119,14 +125,15 @@ fn what_a_container_cannot_do_is_refused() {
     let refused = |change: &dyn Fn(&mut SandboxSpec)| {
         let mut spec = run_spec();
         change(&mut spec);
-        lower(&spec, "image", &[] as &[HostFile]).expect_err("refused")
+        HostFiles::read(&spec).and_then(|host| lower(&spec, "image", &host)).expect_err("refused")
     };
     let unsupported = |error: StartError| match error {
         StartError::Unsupported(reason) => reason,
         other => panic!("{other:?}"),
     };
-    let reason = unsupported(refused(&|spec| spec.mounts.push(Mount::read_write("/home/me"))));
-    assert!(reason.contains("/home/me"), "{reason}");
+    let reason = unsupported(refused(&|spec| spec.mounts.push(Mount::read_write("/etc"))));
+    assert!(reason.contains("/etc"), "{reason}");
+    unsupported(refused(&|spec| spec.network = Network::Outbound));
     for path in ["../escape", "/etc/passwd", ""] {
         let reason = unsupported(refused(&|spec| spec.files[0].path = PathBuf::from(path)));
         assert!(reason.contains("no plain path"), "{path}: {reason}");

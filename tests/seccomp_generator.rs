@@ -1,6 +1,5 @@
 //! The generator on rules that the embedded policy does not have: many random ones, compared with their own text and
 //! with what `seccompiler` makes of them.
-// The oracle builds on Linux only.
 #![cfg(target_os = "linux")]
 mod seccomp_support;
 

@@ -1,5 +1,4 @@
 //! The `seccompiler` crate compiles the same tables, and its filters have to agree with ours.
-// The oracle builds on Linux only.
 #![cfg(target_os = "linux")]
 mod seccomp_support;
 

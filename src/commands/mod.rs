@@ -1,7 +1,10 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
+mod cache;
+mod doctor;
 mod image;
 pub mod policy;
+mod progress;
 mod run;
 mod serve;
 mod validate;
@@ -16,10 +19,10 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
-use crate::execution::Engine;
+use crate::execution::{Engine, ExecutionError};
 use crate::sandbox::Sandbox;
 use crate::sandbox::docker::DockerOptions;
-use crate::sandbox::select::select;
+use crate::sandbox::select::{network, select};
 use crate::settings::Settings;
 
 /// Exit code where this program itself failed and nothing of a script was run, as `env` and `docker run` use it.
@@ -45,6 +48,8 @@ pub fn main() -> ExitCode {
             None => serve::serve(settings).await,
             Some(Command::Run(args)) => run::run(settings, args).await,
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
+            Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
+            Some(Command::Cache { action }) => cache::cache(settings, action).await,
             Some(Command::Policy { action }) => policy_action(action),
             Some(Command::Image(command)) => image::image(settings, command).await,
         }
@@ -116,7 +121,9 @@ async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
     select(settings.backend, settings.require, &docker).await.map_err(|error| error.to_string())
 }
 
-fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
+fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
+    let network = network(sandbox.as_ref(), settings.network, settings.network_choice);
+    settings.network = network.map_err(|error| error.to_string())?;
     let options = Options {
         data_dir: settings.data_dir.clone(),
         uv: settings.uv.clone(),
@@ -124,6 +131,8 @@ fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engi
         cache_size: settings.cache_size,
         resolve_ttl: settings.resolve_ttl,
         plain_http: if settings.allow_http_index { PlainHttp::Allowed } else { PlainHttp::Refused },
+        source_builds: settings.source_builds,
+        build_network: settings.network,
     };
     let environments = Environments::open(options, HostEnv::capture(), Arc::clone(&sandbox));
     let environments = environments.map_err(|error| error.to_string())?;
@@ -149,4 +158,13 @@ fn read_script(file: &Path) -> Result<String, String> {
         std::io::ErrorKind::InvalidData => format!("{} is not UTF-8 text", file.display()),
         _ => format!("{} could not be read: {error}", file.display()),
     })
+}
+
+/// A failure in words, with the underlying tool's own below.
+fn words(error: &ExecutionError) -> String {
+    if error.detail.is_empty() {
+        error.message.clone()
+    } else {
+        format!("{}\n{}", error.message, error.detail)
+    }
 }

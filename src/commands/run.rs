@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use super::{TIMED_OUT, close, engine, fail, print, read_script};
+use super::progress::Line;
+use super::{TIMED_OUT, close, engine, fail, print, read_script, words};
 use crate::cli::RunArgs;
-use crate::execution::{Engine, ExecutionError, ExecutionRequest};
+use crate::execution::{Engine, ExecutionRequest, Progress, ProgressSink};
 use crate::sandbox::{OutputStream, Running, StartError, WaitError};
 use crate::settings::Settings;
 
@@ -41,7 +42,12 @@ pub async fn run(settings: Settings, args: RunArgs) -> ExitCode {
 
 async fn prepare_and_run(engine: &Engine, request: &ExecutionRequest, explain: bool) -> ExitCode {
     let deadline = Instant::now() + request.timeout;
-    let prepared = match engine.prepare(request, deadline, &(Arc::new(|_| {}) as _)).await {
+    let line = Line::new();
+    let shown = Arc::clone(&line);
+    let progress: ProgressSink = Arc::new(move |progress: Progress| shown.show(&progress));
+    let prepared = engine.prepare(request, deadline, &progress).await;
+    line.clear();
+    let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(error) => return fail(&words(&error)),
     };
@@ -61,14 +67,6 @@ async fn prepare_and_run(engine: &Engine, request: &ExecutionRequest, explain: b
             fail(&format!("{error}: the environment was removed from outside. Run it again: it is made anew"))
         }
         Err(error) => fail(&error.to_string()),
-    }
-}
-
-fn words(error: &ExecutionError) -> String {
-    if error.detail.is_empty() {
-        error.message.clone()
-    } else {
-        format!("{}\n{}", error.message, error.detail)
     }
 }
 

@@ -12,13 +12,18 @@ use crate::execution::{
     Engine, Execute, ExecutionError, ExecutionReport, ExecutionRequest, FailureKind, ProgressSink, warm,
 };
 use crate::sandbox::BoxFuture;
-use crate::server;
+use crate::sandbox::select::Choice;
+use crate::sandbox::spec::Network;
+use crate::server::{self, Services};
+use crate::session::python::{EngineSource, LocalPython};
+use crate::session::{SessionError, Sessions, interpreter::Interpreter, python};
 use crate::settings::Settings;
 
 /// Serves until the end of input or a signal.
 pub async fn serve(settings: Settings) -> ExitCode {
     let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
-    if settings.require.is_some() {
+    let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
+    if settings.require.is_some() || asked {
         // A requirement is answered before anything else.
         if let Err(error) = deferred.engine().await {
             return fail(&error.message);
@@ -36,8 +41,13 @@ pub async fn serve(settings: Settings) -> ExitCode {
             std::future::pending::<()>().await;
         }
     };
+    let sessions = match sessions(&deferred, &settings) {
+        Ok(sessions) => Some(sessions),
+        Err(error) => return fail(&error.to_string()),
+    };
+    let services = Services { executor: deferred.clone(), sessions };
     let served =
-        server::serve(deferred.clone(), &settings, server::stdin(), server::stdout(), asked_to_end).await;
+        server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await;
     if let Some(engine) = deferred.engine.get() {
         close(engine.sandbox().as_ref()).await;
     }
@@ -45,6 +55,19 @@ pub async fn serve(settings: Settings) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
+}
+
+/// Stateful sandboxes with the interpreter that was asked for. A new one is a line here.
+fn sessions(engine: &Arc<Deferred>, settings: &Settings) -> Result<Sessions, SessionError> {
+    let wanted = &settings.sessions;
+    let interpreter: Arc<dyn Interpreter> = match wanted.interpreter.as_str() {
+        python::NAME => Arc::new(LocalPython::new(Arc::clone(engine) as _, wanted.max_image_bytes)),
+        name => {
+            let (name, known) = (name.to_owned(), python::NAME.to_owned());
+            return Err(SessionError::NoInterpreter { name, known });
+        }
+    };
+    Ok(Sessions::new(interpreter, wanted.clone()))
 }
 
 /// The engine while it comes up: the client's first request is answered before the sandbox has proved itself.
@@ -64,6 +87,12 @@ impl Deferred {
             let (detail, notes) = (String::new(), Vec::new());
             ExecutionError { kind: FailureKind::Storage, message, detail, notes }
         })
+    }
+}
+
+impl EngineSource for Deferred {
+    fn engine(&self) -> BoxFuture<'_, Result<Arc<Engine>, ExecutionError>> {
+        Box::pin(async move { Deferred::engine(self).await.cloned() })
     }
 }
 

@@ -56,6 +56,11 @@ impl Engine {
         Self { settings, sandbox, environments, warming, places, waiting: AtomicUsize::new(0) }
     }
 
+    /// The environments.
+    pub fn environments(&self) -> &Environments {
+        &self.environments
+    }
+
     /// The sandbox backend.
     pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
         &self.sandbox
@@ -86,7 +91,7 @@ impl Engine {
         Ok(Prepared { spec, environment, notes })
     }
 
-    fn usable(&self) -> Result<(), ExecutionError> {
+    pub(super) fn usable(&self) -> Result<(), ExecutionError> {
         let facts = self.sandbox.facts();
         facts.tier.as_ref().map(drop).map_err(failure::refused)
     }

@@ -8,6 +8,7 @@ mod failure;
 pub mod report;
 pub mod request;
 pub mod run;
+mod stateful;
 
 pub use engine::{Engine, Prepared};
 pub use report::{Captured, ExecutionError, ExecutionReport, FailureKind};

@@ -29,6 +29,11 @@ const ATTR_NODEV: u64 = 0x4;
 /// Where the new root is attached until it becomes the root. Any folder that every system has will do.
 const BASES: [&str; 3] = ["/tmp", "/run", "/"];
 
+/// Where the main program's own folder of the process file system is shown.
+const OWN_PROC: &str = "proc/self";
+/// Entry of the root at which the caller's process file system is kept until the main program has found its own.
+const OUTER_PROC: &str = ".outer-proc";
+
 /// Entry of the root that covers files of `/proc`.
 const COVER_FILE: &str = ".cover-file";
 /// Entry of the root that covers folders of `/proc`.
@@ -48,8 +53,9 @@ struct Builder<'a> {
 pub struct Root {
     /// The work directory, for the server.
     pub work_dir: OwnedFd,
-    /// The process file system as a mount that nobody else can reach, for writing id maps.
-    pub proc: OwnedFd,
+    /// The process file system as a mount that nobody else can reach, for writing id maps. `None` where it is not the
+    /// run's own.
+    pub proc: Option<OwnedFd>,
 }
 
 /// Puts the root together and enters it.
@@ -83,6 +89,10 @@ fn source_of(step: &RootStep) -> Option<Source> {
         RootStep::Bind { source, access, .. } => {
             let read_only = if *access == Access::ReadOnly { ATTR_RDONLY } else { 0 };
             Some(Source { path: source.clone(), attributes: read_only | ATTR_NOSUID | ATTR_NODEV })
+        }
+        RootStep::OwnProc => {
+            let attributes = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV;
+            Some(Source { path: "/proc".into(), attributes })
         }
         RootStep::Device { name } => {
             Some(Source { path: Path::new("/dev").join(name), attributes: ATTR_NOSUID })
@@ -119,6 +129,21 @@ fn clone_tree(base: BorrowedFd<'_>, path: impl AsRef<Path>, recursive: bool) -> 
     let path = path.as_ref();
     flags.set(OpenTreeFlags::AT_EMPTY_PATH, path.as_os_str().is_empty());
     rustix::mount::open_tree(base, path, flags)
+}
+
+fn open_below(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(folder, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// Makes a mount read-only. `false` on an old kernel, where that is done once the root is entered.
+fn read_only(mount: &OwnedFd) -> std::io::Result<bool> {
+    let attributes = MountAttributes { set: ATTR_RDONLY, ..MountAttributes::default() };
+    match sys::mount_setattr(mount.as_fd(), &attributes, false) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Mounts the empty file system on one of the bases and opens it.
@@ -165,45 +190,51 @@ impl Builder<'_> {
             RootStep::Text { target, text } => self.file(below(target)?, text.as_bytes(), 0o444),
             RootStep::Content { target } => self.content(below(target)?),
             RootStep::Proc { masked } => self.proc(masked),
+            RootStep::OwnProc => {
+                self.directory(Path::new(OWN_PROC), 0o555)?;
+                self.attach(Path::new(OUTER_PROC), true)
+            }
             RootStep::Devpts => self.devpts(),
         }
     }
 
-    /// Makes a folder and the folders above it, each opened below the new root only.
+    /// Makes a folder and the folders above it, each in the one before: a link is followed nowhere, since it may lead
+    /// out of the new root, into the host's.
     fn directory(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
-        let mut above = PathBuf::new();
-        for part in target.components() {
-            above.push(part);
-            let mode = if above == target { mode } else { 0o755 };
-            match rustix::fs::mkdirat(&self.root, &above, Mode::from_raw_mode(mode)) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let mut folder = self.open(Path::new("."), flags)?;
+        let mut parts = target.components().peekable();
+        while let Some(part) = parts.next() {
+            let part = Path::new(part.as_os_str());
+            let mode = if parts.peek().is_none() { mode } else { 0o755 };
+            match rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(mode)) {
                 // Below a read-only mount that is there already, the folder has to be there too.
                 Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::ROFS) => {}
                 Err(error) => return Err(failed("making", target)(error)),
             }
+            folder = open_below(folder.as_fd(), part, flags).map_err(failed("opening", target))?;
         }
-        self.open(target, OFlags::PATH | OFlags::DIRECTORY)
+        Ok(folder)
     }
 
     /// Gives a file or folder to the run's user, where that is not the one who mounts.
-    fn own(&self, target: &Path) -> Result<(), Failed> {
+    fn own(&self, made: &OwnedFd, target: &Path) -> Result<(), Failed> {
         if rustix::process::geteuid().as_raw() == self.owner {
             return Ok(());
         }
         let (user, group) = (Uid::from_raw(self.owner), Gid::from_raw(self.owner));
-        rustix::fs::chownat(&self.root, target, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)
+        rustix::fs::chownat(made, "", Some(user), Some(group), AtFlags::EMPTY_PATH)
             .map_err(failed("setting the owner of", target))
     }
 
     fn open(&self, target: &Path, flags: OFlags) -> Result<OwnedFd, Failed> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        rustix::fs::openat2(&self.root, target, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
-            .map_err(failed("opening", target))
+        open_below(self.root.as_fd(), target, flags).map_err(failed("opening", target))
     }
 
     /// A folder that stays writable when the root becomes read-only: a mount of its own.
     fn scratch(&self, target: &Path, mode: u32) -> Result<(), Failed> {
         let folder = self.directory(target, mode)?;
-        self.own(target)?;
+        self.own(&folder, target)?;
         let tree = clone_tree(folder.as_fd(), "", false).map_err(failed("copying", target))?;
         attach(tree.as_fd(), folder.as_fd()).map_err(failed("attaching", target))
     }
@@ -225,23 +256,22 @@ impl Builder<'_> {
         }
     }
 
-    fn parents(&self, target: &Path) -> Result<(), Failed> {
-        match target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => self.directory(parent, 0o755).map(drop),
-            None => Ok(()),
-        }
+    /// The folder above, and the name in it.
+    fn parent<'t>(&self, target: &'t Path) -> Result<(OwnedFd, &'t Path), Failed> {
+        let name = target.file_name().map(Path::new);
+        let name = name.ok_or_else(|| Failed::plain(STAGE, format!("/{} has no name", target.display())))?;
+        Ok((self.directory(target.parent().unwrap_or(Path::new("")), 0o755)?, name))
     }
 
     fn symlink(&self, target: &Path, to: &Path) -> Result<(), Failed> {
-        self.parents(target)?;
-        rustix::fs::symlinkat(to, &self.root, target).map_err(failed("linking", target))
+        let (folder, name) = self.parent(target)?;
+        rustix::fs::symlinkat(to, &folder, name).map_err(failed("linking", target))
     }
 
     fn create(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
-        self.parents(target)?;
+        let (folder, name) = self.parent(target)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.root, target, flags, Mode::from_raw_mode(mode))
-            .map_err(failed("making", target))
+        rustix::fs::openat(&folder, name, flags, Mode::from_raw_mode(mode)).map_err(failed("making", target))
     }
 
     fn file(&self, target: &Path, content: &[u8], mode: u32) -> Result<(), Failed> {
@@ -252,7 +282,7 @@ impl Builder<'_> {
     /// Copies the next content from the socket.
     fn content(&mut self, target: &Path) -> Result<(), Failed> {
         let file = self.create(target, 0o644)?;
-        self.own(target)?;
+        self.own(&file, target)?;
         let mut left = self.contents.next().copied().unwrap_or_default();
         let mut buffer = vec![0; COPY_BUFFER];
         while left > 0 {
@@ -288,6 +318,7 @@ impl Builder<'_> {
                 Cover::Folder(folder) => below(folder)?,
             };
             let tree = clone_tree(self.root.as_fd(), cover, false).map_err(failed("copying", cover))?;
+            read_only(&tree).map_err(|error| Failed::io(STAGE, "making a cover read-only", &error))?;
             let covered = target.join(&entry.name);
             let place = match self.open(&covered, OFlags::PATH) {
                 Ok(place) => place,
@@ -312,28 +343,42 @@ impl Builder<'_> {
     fn enter(self, steps: &[RootStep]) -> Result<Root, Failed> {
         let said = |what: &'static str| move |error| Failed::errno(STAGE, what, error);
         let work = self.open(below(Path::new(WORK_DIR))?, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let read_only = MountAttributes { set: ATTR_RDONLY, ..MountAttributes::default() };
-        let old_kernel = match sys::mount_setattr(self.root.as_fd(), &read_only, false) {
-            Ok(()) => false,
-            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => true,
-            Err(error) => return Err(Failed::io(STAGE, "making the root read-only", &error)),
-        };
+        let attributes_are_set =
+            read_only(&self.root).map_err(|error| Failed::io(STAGE, "making the root read-only", &error))?;
         rustix::process::fchdir(&self.root).map_err(said("entering the new root"))?;
         rustix::process::pivot_root(".", ".").map_err(said("changing the root"))?;
         rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(said("leaving the host's root"))?;
         rustix::process::chdir("/").map_err(said("entering the root"))?;
-        if old_kernel {
+        if !attributes_are_set {
             old_kernel::set_attributes(steps)?;
         }
-        let Some(proc) = self.writable_proc else { return Err(Failed::plain(STAGE, "no /proc is planned")) };
-        Ok(Root { work_dir: work, proc })
+        Ok(Root { work_dir: work, proc: self.writable_proc })
     }
+}
+
+/// In the main program's process, where the root has no process file system of its own: shows its folder of the outer
+/// one, and takes the rest away.
+pub fn show_own_process(steps: &[RootStep]) -> Result<(), Failed> {
+    if !steps.contains(&RootStep::OwnProc) {
+        return Ok(());
+    }
+    let (outer, shown) = (Path::new("/").join(OUTER_PROC), Path::new("/").join(OWN_PROC));
+    let folder = |path: &Path| {
+        rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    };
+    // The link that stands for the process that asks.
+    let own = folder(&outer.join("self")).map_err(failed("opening", &outer))?;
+    let tree = clone_tree(own.as_fd(), "", false).map_err(failed("copying", &outer))?;
+    let place = folder(&shown).map_err(failed("opening", &shown))?;
+    attach(tree.as_fd(), place.as_fd()).map_err(failed("attaching", &shown))?;
+    rustix::mount::unmount(&outer, UnmountFlags::DETACH).map_err(failed("leaving", &outer))
 }
 
 /// Files in memory cannot be executed in this process namespace, unless they are made as executable, which the
 /// system-call filter refuses. The setting came with Linux 6.3.
-pub fn seal_memory_files(proc: &OwnedFd) -> LayerStatus {
+pub fn seal_memory_files(proc: Option<&OwnedFd>) -> LayerStatus {
     let name = "memory files not executable";
+    let Some(proc) = proc else { return absent(name, "an outer container keeps the setting") };
     let written =
         rustix::fs::openat(proc, "sys/vm/memfd_noexec", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|setting| rustix::io::write(&setting, b"1"));

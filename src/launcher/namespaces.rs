@@ -2,14 +2,17 @@
 //! run's own.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::UnshareFlags;
 
-use super::stage::{Failed, absent, enforced};
+use super::receive::Reporter;
+use super::stage::{Failed, absent, enforced, enforced_with};
+use super::status::Message;
 use super::sys;
 use crate::sandbox::facts::LayerStatus;
+use crate::sandbox::linux::broker::names;
 use crate::sandbox::linux::plan::{Identity, Isolation};
 use crate::sandbox::spec::USER_ID;
 
@@ -44,12 +47,26 @@ pub fn enter(isolation: &Isolation) -> Result<Vec<LayerStatus>, Failed> {
     layers.extend(
         ["mount", "process", "ipc", "uts", "cgroup"].map(|name| enforced(&format!("{name} namespace"))),
     );
-    layers.push(if isolation.private_network {
-        enforced("network namespace")
-    } else {
-        absent("network namespace", "the network is the host's")
+    layers.push(match (isolation.private_network, isolation.name_servers) {
+        (true, None) => enforced("network namespace"),
+        (true, Some(_)) => {
+            enforced_with("network namespace", "connections leave through the server".to_owned())
+        }
+        (false, _) => absent("network namespace", "the network is the host's"),
     });
     Ok(layers)
+}
+
+/// Binds a socket for each of the host's name servers, in the private network, and hands it to the server.
+pub fn offer_name_servers(isolation: &Isolation, reporter: &Reporter) -> Result<(), Failed> {
+    let Some(count) = isolation.name_servers else { return Ok(()) };
+    let failed = |error: io::Error| Failed::io(STAGE, "offering name servers", &error);
+    sys::add_loopback_address(names::inside(0)).map_err(failed)?;
+    for place in 0..count {
+        let socket = std::net::UdpSocket::bind((names::inside(place), names::PORT)).map_err(failed)?;
+        reporter.send(&Message::NameServer { place }, Some(socket.as_fd())).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// The time namespace came with Linux 5.6 and may be configured out; it hides only the boot time.
@@ -86,7 +103,7 @@ pub fn map_user(proc: BorrowedFd<'_>, outside_user: u32, outside_group: u32) -> 
 }
 
 /// Started by root, with the root already in place: becomes the unused user, in a user namespace that owns nothing.
-pub fn become_unused(identity: Identity, proc: BorrowedFd<'_>) -> Result<LayerStatus, Failed> {
+pub fn become_unused(identity: Identity, proc: Option<&OwnedFd>) -> Result<LayerStatus, Failed> {
     let name = "user namespace";
     let id = match identity {
         Identity::OwnUser => return Ok(enforced(name)),
@@ -96,13 +113,15 @@ pub fn become_unused(identity: Identity, proc: BorrowedFd<'_>) -> Result<LayerSt
     if let Identity::UnusedUnmapped(_) = identity {
         return Ok(absent(name, "refused on this machine; an unused user takes its place"));
     }
+    let Some(proc) = proc else { return Err(Failed::plain(STAGE, "no process file system of its own")) };
     unshare(UnshareFlags::NEWUSER)
         .map_err(|error| Failed::errno(STAGE, "unshare of a user namespace", error))?;
-    map_user(proc, id, id)?;
+    map_user(proc.as_fd(), id, id)?;
     Ok(enforced(name))
 }
 
-fn drop_to(id: u32) -> io::Result<()> {
+/// Becomes the user and group of this id, without any other group.
+pub fn drop_to(id: u32) -> io::Result<()> {
     use rustix::process::DumpableBehavior;
     use rustix::thread::{Gid, Uid};
     rustix::thread::set_thread_groups(&[])?;

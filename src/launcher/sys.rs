@@ -118,6 +118,10 @@ pub unsafe fn adopt(fd: RawFd) -> OwnedFd {
 
 /// Puts a descriptor in the place of 0, 1, 2 or 3, kept open at exec. What was there is closed.
 pub fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    if fd.as_raw_fd() == number {
+        // A copy onto itself would leave it closed at exec.
+        return Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?);
+    }
     // SAFETY: dup2 closes `number`; the launcher owns descriptors 0 to 3 only through this function.
     check(libc::c_long::from(unsafe { libc::dup2(fd.as_raw_fd(), number) })).map(drop)
 }
@@ -131,13 +135,35 @@ pub fn new_session_keyring() -> io::Result<()> {
     .map(drop)
 }
 
+/// Gives loopback a second address. Resolvers that look only for what this machine can reach (`AI_ADDRCONFIG`) do not
+/// count 127.0.0.1.
+pub fn add_loopback_address(address: std::net::Ipv4Addr) -> io::Result<()> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: an all-zero ifreq is valid: it is plain data.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(c"lo:1".to_bytes()) {
+        *to = from.cast_signed();
+    }
+    let mut data = [0; 14];
+    for (to, from) in data[2..6].iter_mut().zip(address.octets()) {
+        *to = from.cast_signed();
+    }
+    let sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
+    request.ifr_ifru.ifru_addr = libc::sockaddr { sa_family, sa_data: data };
+    // SAFETY: SIOCSIFADDR reads one ifreq, which outlives the call.
+    check(libc::c_long::from(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFADDR, std::ptr::from_ref(&request))
+    }))
+    .map(drop)
+}
+
 /// Brings the loopback interface of this network namespace up.
 pub fn loopback_up() -> io::Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     // SAFETY: an all-zero ifreq is valid: it is plain data.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
     // SAFETY: SIOCSIFFLAGS reads one ifreq, which outlives the call.
@@ -178,6 +204,18 @@ pub struct Instruction {
 
 /// Installs a system-call filter for this process and all that it starts. `no_new_privs` must be set.
 pub fn install_filter(program: &[Instruction]) -> io::Result<()> {
+    filter(program, 0).map(drop)
+}
+
+/// As [`install_filter`], with a descriptor on which the calls wait that the filter asks about. It is closed at exec.
+pub fn install_filter_with_listener(program: &[Instruction]) -> io::Result<OwnedFd> {
+    let fd = filter(program, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
+    let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
+    // SAFETY: with this flag the call returns a new descriptor, which nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn filter(program: &[Instruction], flags: libc::c_ulong) -> io::Result<libc::c_long> {
     #[repr(C)]
     struct Program {
         length: libc::c_ushort,
@@ -188,14 +226,8 @@ pub fn install_filter(program: &[Instruction]) -> io::Result<()> {
     let program = Program { length, instructions: program.as_ptr() };
     // SAFETY: the pointer and the length describe one slice that outlives the call; the kernel copies it.
     check(unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            0 as libc::c_uint,
-            std::ptr::from_ref(&program),
-        )
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::from_ref(&program))
     })
-    .map(drop)
 }
 
 /// What a process that ended tells: raw wait status, processor time in microseconds, peak resident size in bytes.
@@ -228,6 +260,35 @@ pub fn reap() -> Option<Ended> {
         cpu_us: microseconds(usage.ru_utime) + microseconds(usage.ru_stime),
         peak_memory: usage.ru_maxrss.unsigned_abs() << 10,
     })
+}
+
+/// Waits until one child has ended, and collects it. `false` when there is none any more.
+pub fn wait_for_child() -> bool {
+    loop {
+        // SAFETY: the kernel takes a null pointer for a status that is not wanted.
+        let pid = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL) };
+        if pid > 0 {
+            return true;
+        }
+        if io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return false;
+        }
+    }
+}
+
+/// Sends a signal to every process that this one may send it to, but itself. In a Landlock signal scope that is the
+/// scope; without one it would be every process of the user: see `scope`, its only caller.
+pub fn kill_all_in_reach(signal: i32) -> io::Result<()> {
+    // SAFETY: no pointer is passed; who is reached is the caller's argument.
+    check(libc::c_long::from(unsafe { libc::kill(-1, signal) })).map(drop)
+}
+
+/// Whether this process may ask for the limits of another one.
+pub fn may_read_limits_of(pid: libc::pid_t) -> bool {
+    // SAFETY: an all-zero rlimit is valid: it is plain data.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is set, and the result goes to a live local of the right type.
+    unsafe { libc::prlimit(pid, libc::RLIMIT_CORE, std::ptr::null(), &raw mut limit) == 0 }
 }
 
 /// Blocks `SIGCHLD` and returns a descriptor that becomes readable when a child ends.

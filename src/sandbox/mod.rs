@@ -35,6 +35,22 @@ pub trait Sandbox: Send + Sync {
     /// What this backend can do here, and why not. Found out once, at start.
     fn facts(&self) -> &Facts;
 
+    /// Whether this backend can keep [`spec::Network::Outbound`] here, or why not. Found out once, at start.
+    fn outbound(&self) -> Result<(), String> {
+        Err(format!("the {} backend does not connect for scripts", self.facts().backend))
+    }
+
+    /// Why the next better tier cannot be had here, and how to get it; `None` where there is none.
+    fn shortfall(&self) -> Option<&facts::Refusal> {
+        None
+    }
+
+    /// Whether what runs in a sandbox could read this host path if it were shown to it. A backend whose sandbox user is
+    /// not the caller, and which cannot mount, cannot show what lies in a closed folder.
+    fn reaches(&self, _path: &std::path::Path) -> bool {
+        true
+    }
+
     /// The whole plan for a specification, in words, without carrying anything out.
     fn explain(&self, spec: &SandboxSpec) -> Result<String, StartError>;
 
@@ -163,6 +179,8 @@ pub enum StartError {
         stage: String,
         /// What failed in it.
         detail: String,
+        /// The kernel's error number, where there is one.
+        errno: Option<i32>,
     },
     /// The program to start is not in the sandbox, although the sandbox stands.
     #[error("{} is not there", .0.display())]

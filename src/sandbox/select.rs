@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::Sandbox;
 use super::docker::{DockerOptions, DockerSandbox, MissingImage};
+use super::facts::{Backend, Tier};
 #[cfg(not(native))]
-use super::facts::Refusal;
-use super::facts::{Backend, Facts, Tier};
+use super::facts::{Facts, Refusal};
+use super::spec::Network;
 #[cfg(not(native))]
 use super::{BoxFuture, Running, SandboxSpec, StartError};
 
@@ -27,6 +28,34 @@ pub enum SelectError {
         /// What to do.
         remedy: String,
     },
+    /// The server cannot connect for scripts here.
+    #[error("--network outbound cannot be had: {reason}. Choose --network host or --network none")]
+    Outbound {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Who made a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Nobody: it is what holds where nothing is said.
+    Default,
+    /// The user.
+    User,
+}
+
+/// The network of scripts: what the user asked for, or what is best here. A choice never becomes another.
+pub fn network(sandbox: &dyn Sandbox, asked: Network, choice: Choice) -> Result<Network, SelectError> {
+    let usable = sandbox.facts().tier.is_ok();
+    match (asked, sandbox.outbound(), choice) {
+        (Network::Outbound, Err(reason), Choice::User) if usable => Err(SelectError::Outbound { reason }),
+        (Network::Outbound, Err(reason), Choice::Default) if usable => {
+            tracing::info!("scripts share this machine's network: {reason}");
+            Ok(Network::Host)
+        }
+        _ => Ok(asked),
+    }
 }
 
 /// Looks for what the backend can do here, and compares it with what is required.
@@ -40,22 +69,29 @@ pub async fn select(
     let sandbox = build(backend, docker, missing).await;
     let facts = sandbox.facts();
     let Some(required) = required else {
-        tell(facts);
+        tell(sandbox.as_ref());
         return Ok(sandbox);
     };
     let (offered, remedy) = match &facts.tier {
         Ok(tier) if *tier >= required => return Ok(sandbox),
-        Ok(tier) => (tier.to_string(), "Require less, or choose another --sandbox-backend".to_owned()),
+        Ok(tier) => match sandbox.shortfall() {
+            Some(better) => (format!("{tier} ({})", better.reason), better.remedy.clone()),
+            None => (tier.to_string(), "Require less, or choose another --sandbox-backend".to_owned()),
+        },
         Err(refusal) => (format!("nothing ({})", refusal.reason), refusal.remedy.clone()),
     };
     Err(SelectError::TooLittle { required, backend: facts.backend, offered, remedy })
 }
 
 /// What the log says at start where the promise is not the full one.
-fn tell(facts: &Facts) {
-    match &facts.tier {
+fn tell(sandbox: &dyn Sandbox) {
+    match &sandbox.facts().tier {
         Ok(Tier::None) => tracing::warn!("scripts run on this machine without any isolation"),
-        Ok(_) => {}
+        Ok(tier) => {
+            if let Some(better) = sandbox.shortfall() {
+                tracing::warn!("the sandbox is {tier}: {}. {}", better.reason, better.remedy);
+            }
+        }
         Err(refusal) => tracing::warn!("no script can be run: {}. {}", refusal.reason, refusal.remedy),
     }
 }
@@ -116,7 +152,41 @@ impl Sandbox for Missing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::facts::Facts;
+    use super::super::{BoxFuture, Running, SandboxSpec, StartError};
     use super::*;
+
+    #[tokio::test]
+    async fn a_network_that_was_asked_for_is_never_replaced() {
+        let sandbox = Unbrokered(Facts { backend: Backend::None, tier: Ok(Tier::None), layers: Vec::new() });
+        let choose = |asked, choice| network(&sandbox, asked, choice).map_err(|error| error.to_string());
+        assert_eq!(choose(Network::Outbound, Choice::Default), Ok(Network::Host));
+        assert_eq!(choose(Network::None, Choice::User), Ok(Network::None));
+        assert_eq!(choose(Network::Host, Choice::User), Ok(Network::Host));
+        let error = choose(Network::Outbound, Choice::User).expect_err("it cannot be had");
+        assert_eq!(
+            error,
+            "--network outbound cannot be had: the none backend does not connect for scripts. Choose --network host \
+             or --network none"
+        );
+    }
+
+    /// A backend that says what it says where nothing else is implemented.
+    struct Unbrokered(Facts);
+
+    impl Sandbox for Unbrokered {
+        fn facts(&self) -> &Facts {
+            &self.0
+        }
+
+        fn explain(&self, _spec: &SandboxSpec) -> Result<String, StartError> {
+            Ok(String::new())
+        }
+
+        fn start<'a>(&'a self, _spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
+            Box::pin(std::future::ready(Err(StartError::Unsupported(String::new()))))
+        }
+    }
 
     #[tokio::test]
     async fn a_backend_that_cannot_be_used_is_never_replaced() {

@@ -5,6 +5,11 @@ use std::path::PathBuf;
 
 use super::{BoxFuture, StartError};
 
+/// An empty folder of the sandbox user, for an environment.
+pub const ENVIRONMENT: &str = "/environment";
+/// Another one, for the package cache.
+pub const PACKAGES: &str = "/packages";
+
 /// Programs and folders of a backend that cannot show the host's.
 pub trait Volumes: Send + Sync {
     /// The programs that its sandboxes have. Waits where they are still being made.
@@ -34,8 +39,4 @@ pub struct Programs {
     pub uv: PathBuf,
     /// Folders with interpreters, as shell patterns.
     pub interpreters: Vec<String>,
-    /// An empty folder of the sandbox user, for an environment.
-    pub environment: PathBuf,
-    /// Another one, for the package cache.
-    pub packages: PathBuf,
 }

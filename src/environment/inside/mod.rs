@@ -12,22 +12,28 @@ mod store;
 use std::sync::Arc;
 
 use super::Environment;
+use super::build::{Builder, Resolution};
 use super::bytecode;
 use super::failure::EnvironmentError;
 use super::interpreters::{Choice, Interpreter, Wanted, choose};
 use super::progress::Reporter;
 use super::python::PythonVersion;
-use super::request::{EnvironmentRequest, environment_key};
+use super::request::environment_key;
 use super::service::{Environments, Resolved, now};
 use super::store::Record;
 use super::uv::Uv;
 use crate::sandbox::spec::{Access, Mount, MountSource};
-use crate::sandbox::volumes::{Programs, Volumes};
+use crate::sandbox::volumes::{ENVIRONMENT, PACKAGES, Programs, Volumes};
 pub(super) use programs::Known;
 use store::VolumeStore;
 
-fn volume_mount(name: &str, target: &std::path::Path, access: Access) -> Mount {
-    Mount { source: MountSource::Volume(name.to_owned()), target: target.to_owned(), access }
+fn volume_mount(name: &str, target: &str, access: Access) -> Mount {
+    Mount { source: MountSource::Volume(name.to_owned()), target: target.into(), access }
+}
+
+/// The volume of the package cache; written by uv alone.
+pub(super) fn packages(volumes: &dyn Volumes) -> Mount {
+    volume_mount(&volumes.name("packages"), PACKAGES, Access::ReadWrite)
 }
 
 impl Environments {
@@ -80,42 +86,26 @@ impl Environments {
         self.volume_store().open(key)
     }
 
-    /// Resolves, and installs into a new volume where there is none with exactly these files.
-    pub(super) async fn build_inside(
+    /// Installs into a new volume where there is none with exactly these files.
+    pub(super) async fn install_inside(
         &self,
         volumes: &dyn Volumes,
-        interpreter: &Interpreter,
-        request: &EnvironmentRequest,
-        reporter: &Reporter,
+        builder: &Builder<'_>,
+        resolution: Resolution,
     ) -> Result<Resolved, EnvironmentError> {
-        let programs = volumes.programs().await.map_err(|error| not_ready(&error))?;
-        let packages = volumes.name("packages");
-        volumes.create(&packages).await.map_err(|error| not_ready(&error))?;
-        let builder = build::Builder {
-            runner: &self.0.runner,
-            programs: &programs,
-            packages: &packages,
-            interpreter,
-            request,
-            largest: self.0.options.cache_size / 4,
-            reporter,
-        };
-        let resolution = builder.resolve().await?;
-        let key = environment_key(interpreter, &resolution.lock_file);
+        let key = environment_key(builder.interpreter, &resolution.lock_file);
         let lock = self.0.lock(&key).await?;
         let store = self.volume_store();
         if store.record(&key).is_none() {
+            let programs = volumes.programs().await.map_err(|error| not_ready(&error))?;
             let volume = volumes.name(&format!("{key}-{}", super::data_dir::unique()));
             volumes.create(&volume).await.map_err(|error| not_ready(&error))?;
             let unfinished = Unfinished { environments: self.clone(), volume: Some(volume.clone()) };
-            let built = builder.install(&resolution, &volume).await?;
-            let record = Record {
-                interpreter: interpreter.clone(),
-                size: built.size,
-                compiled: request.requirements.is_empty(),
-            };
+            let built = build::install(builder, volumes, &programs, &resolution, &volume).await?;
+            let compiled = resolution.packages == 0;
+            let record = Record { interpreter: builder.interpreter.clone(), size: built.size, compiled };
             store
-                .publish(&key, &volume, &programs.environment, record)
+                .publish(&key, &volume, record)
                 .map_err(|error| EnvironmentError::storage("the environment could not be kept", &error))?;
             unfinished.keep();
             store.note_packages(built.packages);
@@ -133,7 +123,7 @@ impl Environments {
         if kept.record.compiled {
             return Ok(());
         }
-        let mount = volume_mount(&kept.volume, &environment.root, Access::ReadWrite);
+        let mount = volume_mount(&kept.volume, ENVIRONMENT, Access::ReadWrite);
         bytecode::compile(&self.0.runner, &environment.interpreter, mount).await?;
         store.compiled(key).map_err(|error| {
             EnvironmentError::storage("an environment could not be marked as compiled", &error)

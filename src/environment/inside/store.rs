@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -17,15 +17,13 @@ use super::super::lock::{Lock, Sharing};
 use super::super::store::Record;
 use super::volume_mount;
 use crate::sandbox::spec::Access;
-use crate::sandbox::volumes::Volumes;
+use crate::sandbox::volumes::{ENVIRONMENT, Volumes};
 
 /// What is known of a finished environment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VolumeRecord {
     /// The volume that holds it.
     pub volume: String,
-    /// Where it lies inside.
-    pub root: PathBuf,
     /// The rest.
     pub record: Record,
 }
@@ -58,7 +56,8 @@ impl VolumeStore {
     /// Opens a finished environment, or `None` where there is none or it is being built.
     pub fn open(&self, key: &str) -> Option<Environment> {
         let lock = Lock::try_take(&self.lock_path(key), Sharing::Shared).ok()??;
-        let VolumeRecord { volume, root, record } = self.record(key)?;
+        let VolumeRecord { volume, record } = self.record(key)?;
+        let root = PathBuf::from(ENVIRONMENT);
         lock.touch();
         let env = BTreeMap::from([
             ("VIRTUAL_ENV".to_owned(), root.to_string_lossy().into_owned()),
@@ -66,12 +65,14 @@ impl VolumeStore {
         ]);
         Some(Environment {
             python: root.join("bin/python"),
-            mounts: vec![volume_mount(&volume, &root, Access::ReadOnly)],
+            mounts: vec![volume_mount(&volume, ENVIRONMENT, Access::ReadOnly)],
             root,
             interpreter: record.interpreter,
             env,
             key: key.into(),
             notes: Vec::new(),
+            compiled: record.compiled,
+            in_use: None,
             guard: lock,
         })
     }
@@ -82,8 +83,8 @@ impl VolumeStore {
     }
 
     /// Publishes what was built. The caller holds the exclusive lock of the key.
-    pub fn publish(&self, key: &str, volume: &str, root: &Path, record: Record) -> io::Result<()> {
-        self.save(key, &VolumeRecord { volume: volume.to_owned(), root: root.to_owned(), record })
+    pub fn publish(&self, key: &str, volume: &str, record: Record) -> io::Result<()> {
+        self.save(key, &VolumeRecord { volume: volume.to_owned(), record })
     }
 
     fn save(&self, key: &str, record: &VolumeRecord) -> io::Result<()> {

@@ -15,6 +15,7 @@ use super::client::{self, Client};
 use super::enforced;
 use super::frame::{self, End, Frame, FrameError};
 use super::plan::{DockerPlan, Identity};
+use super::returned::Returned;
 use super::{ANSWER, REMOVAL};
 use crate::sandbox::spec::Limits;
 use crate::sandbox::{
@@ -87,8 +88,7 @@ enum Begin {
 
 /// The first frames: what is enforced, and whether the program was started.
 async fn begin(output: &mut BufReader<ChildStdout>, plan: &DockerPlan) -> Result<Vec<LayerStatus>, Begin> {
-    let stage =
-        |stage: &str, detail: String| Begin::Refused(StartError::Stage { stage: stage.to_owned(), detail });
+    let stage = |stage: &str, detail: String| Begin::Refused(super::failed(stage, detail));
     let mut layers = None;
     loop {
         match (Frame::read(output).await, layers.take()) {
@@ -118,7 +118,7 @@ fn no_container(status: Option<ClientStatus>, words: &str) -> StartError {
         Some(status) => format!("the docker client ended with {status}"),
         None => "the docker client gave no answer".to_owned(),
     });
-    StartError::Stage { stage: "container".to_owned(), detail }
+    super::failed("container", detail)
 }
 
 fn running(
@@ -145,11 +145,13 @@ fn running(
     let sink: Option<tokio::io::DuplexStream> = None;
     tokio::spawn(obey(stdin, receive, end.clone(), attached));
     let limits = plan.limits;
+    let returned = Returned::new(plan);
     tokio::spawn(async move {
-        let last = pass_on(output, stdout, stderr, sink).await;
+        let last = pass_on(output, stdout, stderr, sink, returned).await;
         let end = match last {
             Ok(end) => Ended::Told(outcome(&end, &limits)),
             Err(FrameError::Malformed) => Ended::Lost("it sent something that is no frame".to_owned()),
+            Err(FrameError::File(reason)) => Ended::Lost(reason),
             Err(FrameError::Closed(_)) => {
                 Ended::Lost(match client::reason(&words.await.unwrap_or_default()) {
                     Some(reason) => format!("the engine ended it: {reason}"),
@@ -196,6 +198,7 @@ async fn pass_on(
     mut stdout: impl tokio::io::AsyncWrite + Unpin,
     mut stderr: impl tokio::io::AsyncWrite + Unpin,
     mut channel: Option<impl tokio::io::AsyncWrite + Unpin>,
+    mut returned: Returned,
 ) -> Result<End, FrameError> {
     loop {
         // Where nobody reads any more the rest is dropped, so that the program can end.
@@ -208,7 +211,12 @@ async fn pass_on(
                     let _ = channel.write_all(&bytes).await;
                 }
             }
-            Frame::Ended(end) => return Ok(end),
+            Frame::Changed(path) => returned.begin(path).await?,
+            Frame::Piece(bytes) => returned.write(&bytes).await?,
+            Frame::Ended(end) => {
+                returned.finish().await?;
+                return Ok(end);
+            }
             Frame::Enforced(_) | Frame::Started(_) | Frame::Failed(_) => return Err(FrameError::Malformed),
         }
     }

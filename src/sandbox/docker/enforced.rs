@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::failed;
 use super::plan::DockerPlan;
 use crate::sandbox::spec::{Network, USER_ID};
 use crate::sandbox::{LayerState, LayerStatus, StartError};
@@ -24,7 +25,7 @@ pub fn check(facts: &str, plan: &DockerPlan) -> Result<Vec<LayerStatus>, StartEr
     ];
     if let Some((missing, _)) = required.iter().find(|(_, holds)| !holds) {
         let detail = format!("the engine did not enforce it: {missing}");
-        return Err(StartError::Stage { stage: "container".to_owned(), detail });
+        return Err(failed("container", detail));
     }
     let layer = |name: &str, state| LayerStatus { name: name.to_owned(), state };
     let mut layers = vec![layer("container", LayerState::Enforced(None))];
@@ -55,12 +56,14 @@ pub fn landlock(facts: &str) -> LayerStatus {
 fn network(asked: Network, interfaces: &str) -> Result<LayerState, StartError> {
     let alone = interfaces.split_whitespace().all(|name| name == "lo" || is_idle_tunnel(name));
     match asked {
-        Network::Host => Ok(LayerState::Enforced(Some("the engine's own network".to_owned()))),
+        Network::Host | Network::Outbound => {
+            Ok(LayerState::Enforced(Some("the engine's own network".to_owned())))
+        }
         Network::None if alone => Ok(LayerState::Enforced(Some("none".to_owned()))),
-        Network::None => Err(StartError::Stage {
-            stage: "container".to_owned(),
-            detail: format!("the engine gave it a network ({interfaces}) although none was asked for"),
-        }),
+        Network::None => Err(failed(
+            "container",
+            format!("the engine gave it a network ({interfaces}) although none was asked for"),
+        )),
     }
 }
 

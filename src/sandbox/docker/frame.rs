@@ -3,7 +3,7 @@
 //! A frame is one byte for its kind, four for its length with the highest first, and its content. `init.py` is the
 //! other end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -29,6 +29,10 @@ pub enum Frame {
     Stderr(Vec<u8>),
     /// Bytes of the private channel; none says that the program closed it.
     Channel(Vec<u8>),
+    /// A file that the program changed, by its path; its content follows.
+    Changed(PathBuf),
+    /// The next piece of that file.
+    Piece(Vec<u8>),
     /// The program has ended and everything that it started is gone. The last frame.
     Ended(End),
 }
@@ -52,6 +56,9 @@ pub enum FrameError {
     /// The stream is over.
     #[error("the stream ended")]
     Closed(#[from] std::io::Error),
+    /// A changed file could not be taken.
+    #[error("{0}")]
+    File(String),
     /// No frame of ours.
     #[error("a frame that cannot be read")]
     Malformed,
@@ -81,6 +88,8 @@ impl Frame {
             b'O' => Self::Stdout(content),
             b'X' => Self::Stderr(content),
             b'C' => Self::Channel(content),
+            b'N' => Self::Changed(text(content).into()),
+            b'B' => Self::Piece(content),
             b'D' => Self::Ended(End::parse(&text(content)).ok_or(FrameError::Malformed)?),
             _ => return Err(FrameError::Malformed),
         })
@@ -115,9 +124,12 @@ pub fn channel(content: &[u8]) -> Vec<u8> {
 pub fn start(program: &Program) -> Vec<u8> {
     let mut fields: Vec<&str> = Vec::new();
     let (path, folder) = (text(&program.path), text(&program.folder));
-    let lengths = [program.args.len(), program.env.len(), program.files.len(), program.writable.len()];
+    let returned = &program.returned;
+    let lengths =
+        [program.args.len(), program.env.len(), program.files.len(), program.writable.len(), returned.len()];
     let counts = lengths.map(|length| length.to_string());
     let writable: Vec<_> = program.writable.iter().map(|path| text(path)).collect();
+    let returned: Vec<_> = returned.iter().map(|path| text(path)).collect();
     let env: Vec<String> = program.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let files: Vec<_> = program.files.iter().map(|file| text(&file.path)).collect();
     fields.extend([&*path, &*folder, if program.channel { "channel" } else { "" }]);
@@ -129,6 +141,8 @@ pub fn start(program: &Program) -> Vec<u8> {
     fields.extend(files.iter().map(AsRef::as_ref));
     fields.push(&counts[3]);
     fields.extend(writable.iter().map(AsRef::as_ref));
+    fields.push(&counts[4]);
+    fields.extend(returned.iter().map(AsRef::as_ref));
     let mut bytes = frame(b'H', fields.join("\0").as_bytes());
     for file in &program.files {
         bytes.extend(frame(b'F', &file.content));

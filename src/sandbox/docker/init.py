@@ -83,8 +83,8 @@ class Program:
         fields = iter(header.split(b"\0"))
         self.path, self.folder = next(fields), next(fields)
         self.wants_channel = next(fields) == b"channel"
-        lists = ([next(fields) for _ in range(int(next(fields)))] for _ in range(4))
-        self.args, self.env, self.files, self.writable = lists
+        lists = ([next(fields) for _ in range(int(next(fields)))] for _ in range(5))
+        self.args, self.env, self.files, self.writable, self.returned = lists
 
     def write_files(self):
         for path in self.files:
@@ -92,6 +92,20 @@ class Program:
             _, content = receive()
             with open(path, "wb") as file:
                 file.write(content)
+
+    def states(self):
+        """Size and time of every file that is given back where it changes."""
+        files = (os.path.join(at, name) for top in self.returned for at, _, names in os.walk(top) for name in names)
+        found = {path: os.lstat(path) for path in files}
+        return {path: (one.st_mtime_ns, one.st_size) for path, one in found.items() if one.st_mode >> 12 == 8}
+
+    def give_back(self, before):
+        for path, state in self.states().items():
+            if before.get(path) != state:
+                send(b"N", path)
+                with open(path, "rb") as file:
+                    while piece := file.read(CHUNK):
+                        send(b"B", piece)
 
     def start(self, landlock):
         null = os.open("/dev/null", os.O_RDWR)
@@ -240,7 +254,7 @@ def main():
     send(b"R", enforced())
     program = Program(receive()[1])
     program.write_files()
-    before = hits()
+    before, states = hits(), program.states()
     landlock = Landlock([os.fsdecode(path) for path in program.writable])
     landlock.open_process(0)
     reason = program.start(landlock)
@@ -250,6 +264,7 @@ def main():
     send(b"S", ("landlock %d %s" % (landlock.abi, landlock.missing)).encode())
     supervisor = Supervisor(program, wake)
     supervisor.run()
+    program.give_back(states)
     status, usage = supervisor.ended
     how = "signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "exit %d" % os.WEXITSTATUS(status)
     memory, processes = (now - then for now, then in zip(hits(), before))

@@ -18,6 +18,7 @@ pub mod image;
 pub mod place;
 pub mod plan;
 mod ready;
+mod returned;
 mod volumes;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ use crate::seccomp;
 use alive::Containers;
 use client::Client;
 use engine::Engine;
+use host_files::HostFiles;
 use image::Source;
 use place::Place;
 use plan::{DockerPlan, Identity};
@@ -120,6 +122,11 @@ impl DockerSandbox {
     }
 }
 
+/// A step that failed, with the engine's words.
+fn failed(stage: &str, detail: impl Into<String>) -> StartError {
+    StartError::Stage { stage: stage.to_owned(), detail: detail.into(), errno: None }
+}
+
 /// Layers of every container; each one reports anew which of them hold.
 fn promised() -> Vec<LayerStatus> {
     let names = [
@@ -201,7 +208,7 @@ impl Sandbox for DockerSandbox {
     }
 
     fn explain(&self, spec: &SandboxSpec) -> Result<String, StartError> {
-        let plan = plan::lower(spec, &self.image, &host_files::read(spec))?;
+        let plan = plan::lower(spec, &self.image, &HostFiles::read(spec)?)?;
         let identity = self.usable()?.identity(spec.role);
         plan.explain(&identity).map_err(|error| StartError::Unsupported(error.to_string()))
     }
@@ -210,7 +217,7 @@ impl Sandbox for DockerSandbox {
         Box::pin(async move {
             let usable = self.usable()?;
             let image = usable.ready.image().await?;
-            let plan: DockerPlan = plan::lower(spec, &image.id, &host_files::read(spec))?;
+            let plan: DockerPlan = plan::lower(spec, &image.id, &HostFiles::read(spec)?)?;
             let identity = usable.identity(spec.role);
             let started = container::start(&usable.client, &usable.containers, &plan, &identity).await;
             match started {

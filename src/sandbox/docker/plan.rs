@@ -8,10 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
 
-use super::host_files::HostFile;
+use super::host_files::{self, HostFiles};
 use crate::sandbox::StartError;
 use crate::sandbox::spec::{
-    Access, HOME_DIR, InlineFile, Limits, MountSource, Network, Role, SandboxSpec, USER_ID, WORK_DIR,
+    Access, HOME_DIR, InlineFile, Limits, Mount, MountSource, Network, Role, SandboxSpec, USER_ID, WORK_DIR,
 };
 
 /// The interpreter in the image that runs the container's first process.
@@ -35,6 +35,9 @@ const SCRATCH: [(&str, &str); 4] = [
     ("/tmp", "mode=1777"),
     ("/var/tmp", "mode=1777"),
 ];
+
+/// A folder of the image that the sandbox user cannot pass through.
+const CLOSED: &str = "/root";
 
 /// Processes of the container's own that count against the limit: its first one.
 const OWN_PROCESSES: u64 = 1;
@@ -91,6 +94,8 @@ pub struct Program {
     pub files: Vec<InlineFile>,
     /// Folders that it may write.
     pub writable: Vec<PathBuf>,
+    /// Folders of which changed files are copied back to the host at its end.
+    pub returned: Vec<PathBuf>,
     /// Whether it gets a private channel on descriptor 3.
     pub channel: bool,
 }
@@ -113,45 +118,62 @@ pub struct Identity {
 }
 
 /// The plan for a specification.
-pub fn lower(spec: &SandboxSpec, image: &str, host_files: &[HostFile]) -> Result<DockerPlan, StartError> {
-    let command = &spec.command;
-    let size = spec.limits.disk;
-    let mut scratch: BTreeMap<String, String> = SCRATCH
-        .iter()
-        .map(|(path, options)| ((*path).to_owned(), format!("rw,exec,nosuid,nodev,size={size},{options}")))
-        .collect();
-    let mut files = spec.files.iter().map(placed).collect::<Result<Vec<_>, _>>()?;
-    let mut env = command.env.clone();
-    super::host_files::redirect(&mut env, host_files);
-    for file in host_files.iter().filter(|file| file.content.is_some()) {
-        let options = "rw,noexec,nosuid,nodev,size=16777216,mode=0755,uid=1000,gid=1000";
-        scratch.insert(super::host_files::FOLDER.to_owned(), options.to_owned());
-        files.extend(file.inline());
+pub fn lower(spec: &SandboxSpec, image: &str, host: &HostFiles) -> Result<DockerPlan, StartError> {
+    if spec.network == Network::Outbound {
+        let reason = "containers use the engine's network or none: no server connects for them";
+        return Err(StartError::Unsupported(reason.to_owned()));
     }
-    let volumes = volumes(spec)?;
+    let command = &spec.command;
+    let (mut args, mut env) = (command.args.clone(), command.env.clone());
+    host.redirect_args(&mut args);
+    host.redirect_env(&mut env);
+    let mut files = spec.files.iter().map(placed).collect::<Result<Vec<_>, _>>()?;
+    files.extend(host.contents());
+    let volumes = volumes(spec);
+    let returned: Vec<PathBuf> = written(host).collect();
+    let own = SCRATCH.iter().map(|(path, _)| PathBuf::from(path));
     let written = volumes.iter().filter(|volume| volume.access == Access::ReadWrite);
-    let writable = SCRATCH
-        .iter()
-        .map(|(path, _)| PathBuf::from(path))
-        .chain(written.map(|volume| volume.target.clone()));
+    let written = written.map(|volume| volume.target.clone());
+    let program = Program {
+        path: command.program.clone(),
+        args,
+        env,
+        folder: command.cwd.clone(),
+        files,
+        writable: own.chain(written).chain(returned.iter().cloned()).collect(),
+        returned,
+        channel: spec.channel,
+    };
     Ok(DockerPlan {
         image: image.to_owned(),
         role: spec.role,
         user: format!("{USER_ID}:{USER_ID}"),
         network: spec.network,
         limits: spec.limits,
-        scratch,
-        program: Program {
-            writable: writable.collect(),
-            path: command.program.clone(),
-            args: command.args.clone(),
-            env,
-            folder: command.cwd.clone(),
-            files,
-            channel: spec.channel,
-        },
+        scratch: scratch(spec.limits.disk, host),
         volumes,
+        program,
     })
+}
+
+fn written(host: &HostFiles) -> impl Iterator<Item = PathBuf> + '_ {
+    host.folders.iter().filter(|folder| folder.access == Access::ReadWrite).map(|folder| folder.path.clone())
+}
+
+/// Writable folders in memory, and those in which copies of the host's files lie.
+fn scratch(size: u64, host: &HostFiles) -> BTreeMap<String, String> {
+    let options = |rest: &str| format!("rw,exec,nosuid,nodev,size={size},{rest}");
+    let mut scratch: BTreeMap<String, String> =
+        SCRATCH.iter().map(|(path, rest)| ((*path).to_owned(), options(rest))).collect();
+    let copies = host.folders.iter().map(|folder| folder.path.clone());
+    let single = host.files.iter().any(|file| file.content.is_some());
+    for path in copies.chain(single.then(|| host_files::FOLDER.into())) {
+        if path.starts_with(CLOSED) {
+            scratch.insert(CLOSED.to_owned(), "rw,noexec,nosuid,nodev,size=1048576,mode=0755".to_owned());
+        }
+        scratch.insert(path.to_string_lossy().into_owned(), options("mode=0755,uid=1000,gid=1000"));
+    }
+    scratch
 }
 
 fn placed(file: &InlineFile) -> Result<InlineFile, StartError> {
@@ -163,25 +185,16 @@ fn placed(file: &InlineFile) -> Result<InlineFile, StartError> {
     Ok(InlineFile { path: Path::new(WORK_DIR).join(&file.path), content: file.content.clone() })
 }
 
-fn volumes(spec: &SandboxSpec) -> Result<Vec<Volume>, StartError> {
-    let mut volumes = Vec::new();
-    for mount in &spec.mounts {
-        match &mount.source {
-            MountSource::Volume(name) => volumes.push(Volume {
-                name: name.clone(),
-                target: mount.target.clone(),
-                access: mount.access,
-            }),
-            MountSource::Host(path) if mount.access == Access::ReadWrite => {
-                let path = path.display();
-                return Err(StartError::Unsupported(format!("no container may write the host's {path}")));
-            }
-            // A file has become one of the program's own files; a folder is not shown.
-            MountSource::Host(_) => {}
+fn volumes(spec: &SandboxSpec) -> Vec<Volume> {
+    let volume = |mount: &Mount| match &mount.source {
+        MountSource::Volume(name) => {
+            Some(Volume { name: name.clone(), target: mount.target.clone(), access: mount.access })
         }
-    }
+        MountSource::Host(_) => None,
+    };
+    let mut volumes: Vec<Volume> = spec.mounts.iter().filter_map(volume).collect();
     volumes.sort_by(|a, b| a.target.cmp(&b.target));
-    Ok(volumes)
+    volumes
 }
 
 /// What `run --explain` prints.

@@ -1,7 +1,7 @@
 //! The engine's volumes, and the programs of the image, as they are offered to the room for environments.
 
 use super::plan::{LABEL_PLACE, PYTHON};
-use super::{ANSWER, DockerSandbox, REMOVAL};
+use super::{ANSWER, DockerSandbox, REMOVAL, failed};
 use crate::sandbox::volumes::{Programs, Volumes};
 use crate::sandbox::{BoxFuture, StartError};
 
@@ -21,8 +21,6 @@ impl Volumes for DockerSandbox {
                 ]
                 .map(str::to_owned)
                 .into(),
-                environment: "/environment".into(),
-                packages: "/packages".into(),
             })
         })
     }
@@ -32,10 +30,7 @@ impl Volumes for DockerSandbox {
             let usable = self.usable()?;
             let label = format!("{LABEL_PLACE}={}", usable.place.id);
             let made = usable.client.output(&["volume", "create", "--label", &label, name], ANSWER).await;
-            made.map(drop).map_err(|error| StartError::Stage {
-                stage: "making a volume".to_owned(),
-                detail: error.to_string(),
-            })
+            made.map(drop).map_err(|error| failed("making a volume", error.to_string()))
         })
     }
 
@@ -52,10 +47,11 @@ impl Volumes for DockerSandbox {
             let usable = self.usable()?;
             let filter = format!("label={LABEL_PLACE}={}", usable.place.id);
             let args = ["volume", "ls", "--quiet", "--filter", &filter];
-            let list = usable.client.output(&args, ANSWER).await.map_err(|error| StartError::Stage {
-                stage: "listing volumes".to_owned(),
-                detail: error.to_string(),
-            })?;
+            let list = usable
+                .client
+                .output(&args, ANSWER)
+                .await
+                .map_err(|error| failed("listing volumes", error.to_string()))?;
             Ok(list.lines().map(str::to_owned).collect())
         })
     }

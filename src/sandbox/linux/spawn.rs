@@ -21,6 +21,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
+use super::broker::Broker;
 use super::plan::{LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
 use crate::sandbox::spec::SandboxSpec;
@@ -85,7 +86,7 @@ pub async fn self_test(
 ) -> Result<Vec<LayerStatus>, StartError> {
     let launched = launch(executable, plan, spec).await?;
     let mut control = NativeControl { link: launched.link, killed: false };
-    let failed = |detail: String| StartError::Stage { stage: "self-test".to_owned(), detail };
+    let failed = |detail: String| StartError::Stage { stage: "self-test".to_owned(), detail, errno: None };
     control.wait().await.map_err(|error| failed(error.to_string()))?;
     match control.link.breaches.take() {
         Some(breaches) if breaches.is_empty() => Ok(launched.layers),
@@ -124,7 +125,8 @@ async fn launch(
         .map_err(io_error("starting the launcher"))?;
     ours.set_nonblocking(true).map_err(io_error("preparing the launcher's socket"))?;
     let socket = UnixStream::from_std(ours).map_err(io_error("preparing the launcher's socket"))?;
-    let mut link = Link::new(socket, child, plan.supervision == Supervision::Subreaper);
+    let mut link = Link::new(socket, child, plan.supervision != Supervision::ProcessNamespace);
+    link.broker = Broker::for_run(spec);
     let mut conversation = Conversation { link: &mut link, work_dir: None };
     let sent = conversation.send_plan(plan, spec, channel_end).await;
     // Where the launcher failed early, its own words say more than the broken pipe.
@@ -166,6 +168,8 @@ struct Link {
     by_shutdown: bool,
     /// The last word of a run, which may come while its start is still being told.
     ended: Option<Outcome>,
+    /// Connects for the run, where its network is private.
+    broker: Option<Broker>,
     /// What a self-test found.
     breaches: Option<Vec<String>>,
     /// Bytes of a message that has not arrived whole.
@@ -182,6 +186,7 @@ impl Link {
             pidfd: None,
             by_shutdown,
             ended: None,
+            broker: None,
             breaches: None,
             unread: Vec::new(),
             descriptors: VecDeque::new(),
@@ -205,6 +210,17 @@ impl Link {
         match message {
             Message::SelfTest { breaches } => self.breaches = Some(breaches),
             other => self.ended = outcome(&other).or(self.ended.take()),
+        }
+    }
+
+    /// Hands the descriptor that came with a message to the broker.
+    fn serve(&mut self, message: &Message) -> io::Result<()> {
+        let (Some(broker), Some(descriptor)) = (&mut self.broker, self.descriptors.pop_front()) else {
+            return Err(io::Error::other("it asks for connections that nobody makes"));
+        };
+        match message {
+            Message::NameServer { place } => broker.serve_names(descriptor, usize::from(*place)),
+            _ => broker.listen(descriptor),
         }
     }
 
@@ -323,6 +339,9 @@ impl Conversation<'_> {
                     let pidfd = self.link.descriptors.pop_front().map(watched).transpose();
                     self.link.pidfd = pidfd.map_err(&failed)?;
                 }
+                Some(message @ (Message::Listener | Message::NameServer { .. })) => {
+                    self.link.serve(&message).map_err(&failed)?;
+                }
                 Some(Message::Root) => self.work_dir = self.link.descriptors.pop_front(),
                 Some(Message::Ready { layers, timeline }) => {
                     tracing::debug!(?timeline, "sandbox ready");
@@ -350,7 +369,7 @@ fn outcome(message: &Message) -> Option<Outcome> {
 }
 
 fn stage_error(failure: crate::launcher::status::Failure) -> StartError {
-    StartError::Stage { stage: failure.stage, detail: failure.detail }
+    StartError::Stage { stage: failure.stage, detail: failure.detail, errno: failure.errno }
 }
 
 /// Waits for, and kills, one run.
