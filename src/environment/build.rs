@@ -117,8 +117,7 @@ impl Builder<'_> {
         if resolution.packages > 0 {
             self.reporter.phase("downloading and installing packages", 0, resolution.packages);
             let lock_file = self.job.write("pylock.toml", &resolution.lock_file)?;
-            let mut args = words(&["pip", "install", "--only-binary", ":all:", "--no-deps", "--python"]);
-            args.extend([text(&root.join("bin/python")), "-r".to_owned(), text(&lock_file)]);
+            let args = install_args(&root.join("bin/python"), &lock_file);
             let mut mounts = resolution.wheels.clone();
             mounts.extend(venv::folders(&root, self.interpreter).into_iter().map(Mount::read_write));
             let watched = Watched {
@@ -177,7 +176,7 @@ impl Builder<'_> {
 
     /// The script's settings with the user's indexes after the script's own. What is built, and how far back the
     /// packages go, is not the script's alone to say.
-    fn config(&self) -> toml::Table {
+    pub(super) fn config(&self) -> toml::Table {
         let mut config = self.runner.index.to_toml();
         let mut script = self.request.tool_uv.clone();
         script.no_build = Closed::default();
@@ -208,6 +207,13 @@ impl Builder<'_> {
         let error = from_uv(step, &self.interpreter.version, output.code, &output.stderr);
         Err(error.with_suggestions(self.request.requirements.iter().map(Requirement::name)))
     }
+}
+
+/// uv's arguments for installing exactly the files of a lock file.
+pub(super) fn install_args(python: &Path, lock_file: &Path) -> Vec<String> {
+    let mut args = words(&["pip", "install", "--only-binary", ":all:", "--no-deps", "--python"]);
+    args.extend([text(python), "-r".to_owned(), text(lock_file)]);
+    args
 }
 
 fn words(words: &[&str]) -> Vec<String> {

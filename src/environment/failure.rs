@@ -124,6 +124,20 @@ pub enum EnvironmentError {
         /// The time that was allowed.
         after: Duration,
     },
+    /// The backend's own programs are not there, or not yet.
+    #[error("{0}")]
+    NotReady(String),
+    /// The backend's set of programs has no interpreter that would do.
+    #[error(
+        "no Python {wanted} in the sandbox's image. Available: {available}. Ask for one of these, or make an image \
+         that has it: `image build --python VERSION`"
+    )]
+    NotInImage {
+        /// The version or range that was wanted.
+        wanted: String,
+        /// Versions that are there, newest first, or `none`.
+        available: String,
+    },
     /// The sandbox for uv could not be built.
     #[error("uv could not be started in its sandbox: {0}")]
     Sandbox(String),
@@ -157,14 +171,16 @@ impl EnvironmentError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoUv { .. } | Self::BadUv { .. } => ErrorKind::Uv,
-            Self::NoInterpreter { .. } | Self::PythonExcluded { .. } => ErrorKind::Interpreter,
+            Self::NoInterpreter { .. } | Self::NotInImage { .. } | Self::PythonExcluded { .. } => {
+                ErrorKind::Interpreter
+            }
             Self::Refused(_) => ErrorKind::Refused,
             Self::Unsatisfiable { .. } | Self::NoWheel { .. } => ErrorKind::Resolution,
             Self::Unreachable { .. } => ErrorKind::Network,
             Self::Installation { .. } | Self::BuildFailed { .. } => ErrorKind::Installation,
             Self::Storage { .. } => ErrorKind::Storage,
             Self::TimedOut { .. } => ErrorKind::Timeout,
-            Self::Sandbox(_) => ErrorKind::Sandbox,
+            Self::Sandbox(_) | Self::NotReady(_) => ErrorKind::Sandbox,
         }
     }
 

@@ -19,6 +19,7 @@ mod files;
 mod flight;
 pub mod host;
 pub mod index;
+mod inside;
 pub mod interpreters;
 mod job;
 mod lock;
