@@ -25,6 +25,7 @@ pub mod redact;
 mod request;
 mod selection;
 mod service;
+mod startup;
 mod store;
 #[cfg(all(test, unix))]
 mod testing;

@@ -10,14 +10,15 @@ use tokio::time::Instant;
 
 use super::failure;
 use super::overview::Overview;
+use super::pool::Pool;
 use super::report::{ExecutionError, ExecutionReport};
 use super::request::{ExecutionRequest, Progress, ProgressSink};
-use super::run::{self, Finished};
+use super::run::{self, Finished, RunError};
 use super::validation::Validation;
 use super::{Execute, check, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
 use crate::sandbox::spec::{Command, HOME_DIR, InlineFile, Network, Role, SandboxSpec, USER_NAME, WORK_DIR};
-use crate::sandbox::{BoxFuture, Sandbox, Tier};
+use crate::sandbox::{BoxFuture, Running, Sandbox, Tier};
 use crate::script::{self, Analysis};
 use crate::settings::Settings;
 
@@ -33,6 +34,7 @@ pub struct Engine {
     pub(super) sandbox: Arc<dyn Sandbox>,
     pub(super) environments: Environments,
     pub(super) warming: warm::Warming,
+    pool: Pool,
     places: Semaphore,
     waiting: AtomicUsize,
 }
@@ -53,7 +55,8 @@ impl Engine {
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>, environments: Environments) -> Self {
         let places = Semaphore::new(settings.max_concurrent);
         let warming = warm::Warming::new(settings.warm_cache);
-        Self { settings, sandbox, environments, warming, places, waiting: AtomicUsize::new(0) }
+        let pool = Pool::new(settings.pool_size, Arc::clone(&sandbox));
+        Self { settings, sandbox, environments, warming, pool, places, waiting: AtomicUsize::new(0) }
     }
 
     /// The sandbox backend.
@@ -140,12 +143,36 @@ impl Engine {
         let arrived = Instant::now();
         let _place = self.place(&progress).await?;
         let deadline = Instant::now() + request.timeout;
+        let _run = self.pool.begin_run();
         let prepared = self.prepare(&request, deadline, &progress).await?;
-        let limit = self.settings.max_output_bytes;
-        let sandbox = self.sandbox.as_ref();
-        let finished = run::run(sandbox, &prepared.spec, deadline, limit, Some(&progress)).await;
-        let finished = finished.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
-        Ok(self.report(finished, prepared, arrived.elapsed()))
+        let finished = async {
+            let running = self.start(&prepared, &request.script, deadline).await?;
+            run::attend(running, deadline, self.settings.max_output_bytes, Some(&progress)).await
+        };
+        let finished =
+            finished.await.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
+        let Prepared { spec, environment, notes } = prepared;
+        let report = self.report(finished, &environment, notes, arrived.elapsed());
+        self.pool.keep(&spec, environment);
+        Ok(report)
+    }
+
+    /// Takes a sandbox that waits for a script, or builds one.
+    async fn start(&self, prepared: &Prepared, script: &str, deadline: Instant) -> Result<Running, RunError> {
+        // Another decoder would want to read the script twice, which a pipe does not allow.
+        if let [file] = prepared.spec.files.as_slice()
+            && script::coding::reads_as_utf8(script)
+            && let Some(slot) = self.pool.take(&prepared.spec, deadline).await
+        {
+            match slot.deliver(&file.content) {
+                Ok(running) => {
+                    tracing::debug!("a waiting sandbox was used");
+                    return Ok(running);
+                }
+                Err(error) => tracing::debug!(%error, "a waiting sandbox was lost"),
+            }
+        }
+        run::start(self.sandbox.as_ref(), &prepared.spec, deadline).await
     }
 
     /// Waits for a free place, first come, first served.
@@ -165,10 +192,15 @@ impl Engine {
         self.places.acquire().await.map_err(|_| failure::busy(self.settings.max_concurrent, queue))
     }
 
-    fn report(&self, finished: Finished, prepared: Prepared, duration: Duration) -> ExecutionReport {
+    fn report(
+        &self,
+        finished: Finished,
+        environment: &Environment,
+        mut notes: Vec<String>,
+        duration: Duration,
+    ) -> ExecutionReport {
         let facts = self.sandbox.facts();
         let tier = facts.tier.as_ref().copied().unwrap_or(Tier::None);
-        let mut notes = prepared.notes;
         if tier == Tier::None {
             notes.insert(0, "unconfined: this ran on the host without any isolation".to_owned());
         }
@@ -178,7 +210,7 @@ impl Engine {
             status: finished.outcome.status,
             timed_out: finished.timed_out,
             duration,
-            python: prepared.environment.interpreter.version.clone(),
+            python: environment.interpreter.version.clone(),
             backend: facts.backend,
             tier,
             layers: finished.layers,

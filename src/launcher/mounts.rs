@@ -4,10 +4,11 @@
 //! Sources are opened without following any symbolic link and are attached by descriptor, targets are made and
 //! opened below the new root only: no name is looked up twice, and none outside its tree.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use super::COPY_BUFFER;
@@ -41,6 +42,8 @@ struct Builder<'a> {
     contents: std::slice::Iter<'a, u64>,
     reporter: &'a Reporter,
     sources: Vec<OwnedFd>,
+    /// Folders that are there: each is made once, whatever lies in it.
+    made: HashSet<PathBuf>,
     writable_proc: Option<OwnedFd>,
 }
 
@@ -64,8 +67,8 @@ pub fn build(isolation: &Isolation, contents: &[u64], reporter: &Reporter) -> Re
     sources.reverse();
     let owner = isolation.identity.owner_while_mounting();
     let root = new_root(isolation)?;
-    let mut builder =
-        Builder { root, owner, contents: contents.iter(), reporter, sources, writable_proc: None };
+    let (contents, made) = (contents.iter(), HashSet::new());
+    let mut builder = Builder { root, owner, contents, reporter, sources, made, writable_proc: None };
     for step in &isolation.root {
         builder.carry_out(step)?;
     }
@@ -157,31 +160,39 @@ fn below(target: &Path) -> Result<&Path, Failed> {
 impl Builder<'_> {
     fn carry_out(&mut self, step: &RootStep) -> Result<(), Failed> {
         match step {
-            RootStep::Directory { target } => self.directory(below(target)?, 0o755).map(drop),
+            RootStep::Directory { target } => self.make(below(target)?, 0o755),
             RootStep::Scratch { target, mode } => self.scratch(below(target)?, *mode),
             RootStep::Bind { target, directory, .. } => self.attach(below(target)?, *directory),
             RootStep::Device { name } => self.attach(&Path::new("dev").join(name), false),
             RootStep::Symlink { target, to } => self.symlink(below(target)?, to),
             RootStep::Text { target, text } => self.file(below(target)?, text.as_bytes(), 0o444),
             RootStep::Content { target } => self.content(below(target)?),
+            RootStep::Fifo { target } => self.fifo(below(target)?),
             RootStep::Proc { masked } => self.proc(masked),
             RootStep::Devpts => self.devpts(),
         }
     }
 
-    /// Makes a folder and the folders above it, each opened below the new root only.
-    fn directory(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
-        let mut above = PathBuf::new();
-        for part in target.components() {
-            above.push(part);
-            let mode = if above == target { mode } else { 0o755 };
-            match rustix::fs::mkdirat(&self.root, &above, Mode::from_raw_mode(mode)) {
-                // Below a read-only mount that is there already, the folder has to be there too.
-                Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::ROFS) => {}
-                Err(error) => return Err(failed("making", target)(error)),
-            }
-        }
+    /// Makes a folder and the folders above it, and opens it below the new root only.
+    fn directory(&mut self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
+        self.make(target, mode)?;
         self.open(target, OFlags::PATH | OFlags::DIRECTORY)
+    }
+
+    fn make(&mut self, target: &Path, mode: u32) -> Result<(), Failed> {
+        if self.made.contains(target) {
+            return Ok(());
+        }
+        if let Some(parent) = target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            self.make(parent, 0o755)?;
+        }
+        match rustix::fs::mkdirat(&self.root, target, Mode::from_raw_mode(mode)) {
+            // Below a read-only mount that is there already, the folder has to be there too.
+            Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::ROFS) => {}
+            Err(error) => return Err(failed("making", target)(error)),
+        }
+        self.made.insert(target.to_owned());
+        Ok(())
     }
 
     /// Gives a file or folder to the run's user, where that is not the one who mounts.
@@ -201,7 +212,7 @@ impl Builder<'_> {
     }
 
     /// A folder that stays writable when the root becomes read-only: a mount of its own.
-    fn scratch(&self, target: &Path, mode: u32) -> Result<(), Failed> {
+    fn scratch(&mut self, target: &Path, mode: u32) -> Result<(), Failed> {
         let folder = self.directory(target, mode)?;
         self.own(target)?;
         let tree = clone_tree(folder.as_fd(), "", false).map_err(failed("copying", target))?;
@@ -218,33 +229,33 @@ impl Builder<'_> {
     }
 
     /// A file to attach another one to; one that is there already will do.
-    fn place_for_file(&self, target: &Path) -> Result<OwnedFd, Failed> {
+    fn place_for_file(&mut self, target: &Path) -> Result<OwnedFd, Failed> {
         match self.create(target, 0o444) {
             Err(failed) if failed.0.errno != Some(libc::EEXIST) => Err(failed),
             _ => self.open(target, OFlags::PATH),
         }
     }
 
-    fn parents(&self, target: &Path) -> Result<(), Failed> {
+    fn parents(&mut self, target: &Path) -> Result<(), Failed> {
         match target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            Some(parent) => self.directory(parent, 0o755).map(drop),
+            Some(parent) => self.make(parent, 0o755),
             None => Ok(()),
         }
     }
 
-    fn symlink(&self, target: &Path, to: &Path) -> Result<(), Failed> {
+    fn symlink(&mut self, target: &Path, to: &Path) -> Result<(), Failed> {
         self.parents(target)?;
         rustix::fs::symlinkat(to, &self.root, target).map_err(failed("linking", target))
     }
 
-    fn create(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
+    fn create(&mut self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
         self.parents(target)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.root, target, flags, Mode::from_raw_mode(mode))
             .map_err(failed("making", target))
     }
 
-    fn file(&self, target: &Path, content: &[u8], mode: u32) -> Result<(), Failed> {
+    fn file(&mut self, target: &Path, content: &[u8], mode: u32) -> Result<(), Failed> {
         let file = self.create(target, mode)?;
         write_all(file.as_fd(), content).map_err(failed("writing", target))
     }
@@ -266,6 +277,13 @@ impl Builder<'_> {
         Ok(())
     }
 
+    fn fifo(&mut self, target: &Path) -> Result<(), Failed> {
+        self.parents(target)?;
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(&self.root, target, FileType::Fifo, mode, 0).map_err(failed("making", target))?;
+        self.own(target)
+    }
+
     /// A fresh process file system, read-only, with kernel-wide entries covered.
     fn proc(&mut self, masked: &[MaskedEntry]) -> Result<(), Failed> {
         let target = Path::new("proc");
@@ -279,27 +297,31 @@ impl Builder<'_> {
         rustix::process::fchdir(&proc).map_err(failed("entering", target))?;
         rustix::mount::mount_remount(".", flags | MountFlags::RDONLY | MountFlags::BIND, c"")
             .map_err(failed("making read-only", target))?;
+        self.cover(masked)
+    }
+
+    /// Covers entries of the new process file system. Both sides are this launcher's own, so names will do.
+    fn cover(&mut self, masked: &[MaskedEntry]) -> Result<(), Failed> {
         self.file(Path::new(COVER_FILE), b"", 0)?;
-        self.directory(Path::new(COVER_DIRECTORY), 0)?;
+        self.make(Path::new(COVER_DIRECTORY), 0)?;
+        rustix::process::fchdir(&self.root).map_err(failed("entering", Path::new("")))?;
         for entry in masked {
             let cover = match &entry.cover {
                 Cover::File => Path::new(COVER_FILE),
                 Cover::Directory => Path::new(COVER_DIRECTORY),
                 Cover::Folder(folder) => below(folder)?,
             };
-            let tree = clone_tree(self.root.as_fd(), cover, false).map_err(failed("copying", cover))?;
-            let covered = target.join(&entry.name);
-            let place = match self.open(&covered, OFlags::PATH) {
-                Ok(place) => place,
-                Err(failed) if failed.0.errno == Some(libc::ENOENT) => continue,
-                Err(failed) => return Err(failed),
-            };
-            attach(tree.as_fd(), place.as_fd()).map_err(failed("covering", &covered))?;
+            let covered = Path::new("proc").join(&entry.name);
+            match rustix::mount::mount_bind(cover, &covered) {
+                // An entry that this process namespace does not have.
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => return Err(failed("covering", &covered)(error)),
+            }
         }
         Ok(())
     }
 
-    fn devpts(&self) -> Result<(), Failed> {
+    fn devpts(&mut self) -> Result<(), Failed> {
         let target = Path::new("dev/pts");
         let place = self.directory(target, 0o755)?;
         rustix::process::fchdir(&place).map_err(failed("entering", target))?;

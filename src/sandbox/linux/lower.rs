@@ -37,7 +37,7 @@ pub fn full(spec: &SandboxSpec, host: &HostLayout, identity: Identity) -> Result
     let mounts = visible_mounts(spec, host)?;
     let mut root = system_steps(host);
     root.extend(etc_steps(&host.etc));
-    root.extend(etc_steps(&HostLayout::identity_files(identity.inside(), HOST_NAME)));
+    root.extend(etc_steps(&identity_files(identity)));
     root.extend(host.devices.iter().map(|name| RootStep::Device { name: name.clone() }));
     root.extend(DEV_LINKS.map(|(target, to)| RootStep::Symlink { target: target.into(), to: to.into() }));
     root.push(RootStep::Devpts);
@@ -67,6 +67,25 @@ pub fn full(spec: &SandboxSpec, host: &HostLayout, identity: Identity) -> Result
         program: Program::Execute(exec(spec)),
         contents: spec.files.iter().map(|file| file.content.len() as u64).collect(),
     })
+}
+
+/// Files of name resolution and of the sandbox's user, as a sandbox that is built now has them.
+pub fn identity_files(identity: Identity) -> Vec<EtcEntry> {
+    HostLayout::identity_files(identity.inside(), HOST_NAME)
+}
+
+/// The same with a program whose script comes later, through a pipe of its name.
+pub fn waiting(
+    spec: &SandboxSpec,
+    host: &HostLayout,
+    identity: Identity,
+    script: &Path,
+) -> Result<LaunchPlan, StartError> {
+    let mut plan = full(spec, host, identity)?;
+    if let Some(isolation) = &mut plan.isolation {
+        isolation.root.push(RootStep::Fifo { target: Path::new(WORK_DIR).join(inside(script)?) });
+    }
+    Ok(plan)
 }
 
 /// The plan without isolation: the host as it is, under supervision and with the limits that bind one process. The

@@ -8,16 +8,18 @@ pub mod lower;
 pub mod plan;
 mod spawn;
 mod users;
+mod waiting;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::facts::{Backend, Facts, LayerStatus, Refusal, Tier};
 use super::spec::{Access, Command, Limits, MountSource, Network, Role, SandboxSpec};
-use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError};
+use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
 use host::HostLayout;
 use plan::{Identity, LaunchPlan, Program};
 use spawn::Executable;
 use users::{User, Users};
+use waiting::{Terms, Waiter};
 
 /// The native backend on this machine.
 pub struct LinuxSandbox {
@@ -114,12 +116,45 @@ impl LinuxSandbox {
         spawn::self_test(&self.executable, &plan, &spec).await
     }
 
-    async fn launch(&self, spec: &SandboxSpec) -> Result<(Running, Option<User>), StartError> {
+    fn usable(&self) -> Result<(), StartError> {
+        let unavailable = |Refusal { reason, remedy }: &Refusal| StartError::Unavailable {
+            reason: reason.clone(),
+            remedy: remedy.clone(),
+        };
+        self.facts.tier.as_ref().map(drop).map_err(unavailable)
+    }
+
+    async fn launch(&self, spec: &SandboxSpec) -> Result<Running, StartError> {
+        self.usable()?;
         let user = self.user(spec.role)?;
         let plan = self.plan(spec, user.as_ref())?;
+        self.carry_out(&plan, spec, user).await
+    }
+
+    /// Starts a program whose script comes later.
+    async fn launch_waiting(&self, spec: &SandboxSpec, script: &Path) -> Result<Waiter, StartError> {
+        self.usable()?;
+        let user = self.user(spec.role)?;
+        let identity = self.identity(user.as_ref()).ok_or_else(|| {
+            StartError::Unsupported("without a work directory of its own no program waits".to_owned())
+        })?;
+        let terms = Terms::now(script, identity);
+        let plan = lower::waiting(spec, &self.host, identity, script)?;
+        Waiter::ready(self.carry_out(&plan, spec, user).await?, terms).await
+    }
+
+    async fn carry_out(
+        &self,
+        plan: &LaunchPlan,
+        spec: &SandboxSpec,
+        user: Option<User>,
+    ) -> Result<Running, StartError> {
         own_writable_mounts(spec, user.as_ref())?;
-        let running = spawn::start(&self.executable, &plan, spec).await?;
-        Ok((running, user))
+        let mut running = spawn::start(&self.executable, plan, spec).await?;
+        if let Some(user) = user {
+            running.control = Box::new(WithUser { control: running.control, _user: user });
+        }
+        Ok(running)
     }
 
     fn user(&self, role: Role) -> Result<Option<User>, StartError> {
@@ -134,12 +169,20 @@ impl LinuxSandbox {
     }
 
     fn plan(&self, spec: &SandboxSpec, user: Option<&User>) -> Result<LaunchPlan, StartError> {
+        match self.identity(user) {
+            Some(identity) => lower::full(spec, &self.host, identity),
+            None => Ok(lower::unconfined(spec, None)),
+        }
+    }
+
+    /// How a run gets a user of its own; `None` without isolation.
+    fn identity(&self, user: Option<&User>) -> Option<Identity> {
         let id = user.map_or(0, |user| user.id);
         match self.mode {
-            Mode::OwnUser => lower::full(spec, &self.host, Identity::OwnUser),
-            Mode::Unused => lower::full(spec, &self.host, Identity::Unused(id)),
-            Mode::UnusedUnmapped => lower::full(spec, &self.host, Identity::UnusedUnmapped(id)),
-            Mode::Unconfined => Ok(lower::unconfined(spec, None)),
+            Mode::OwnUser => Some(Identity::OwnUser),
+            Mode::Unused => Some(Identity::Unused(id)),
+            Mode::UnusedUnmapped => Some(Identity::UnusedUnmapped(id)),
+            Mode::Unconfined => None,
         }
     }
 }
@@ -188,16 +231,17 @@ impl Sandbox for LinuxSandbox {
     }
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
+        Box::pin(self.launch(spec))
+    }
+
+    fn start_waiting<'a>(
+        &'a self,
+        spec: &'a SandboxSpec,
+        script: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn Waiting>, StartError>> {
         Box::pin(async move {
-            if let Err(refusal) = &self.facts.tier {
-                let (reason, remedy) = (refusal.reason.clone(), refusal.remedy.clone());
-                return Err(StartError::Unavailable { reason, remedy });
-            }
-            let (mut running, user) = self.launch(spec).await?;
-            if let Some(user) = user {
-                running.control = Box::new(WithUser { control: running.control, _user: user });
-            }
-            Ok(running)
+            let waiter = self.launch_waiting(spec, script).await?;
+            Ok(Box::new(waiter) as Box<dyn Waiting>)
         })
     }
 }

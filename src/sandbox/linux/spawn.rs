@@ -208,13 +208,13 @@ impl Link {
         }
     }
 
-    /// Waits until the launcher and every process of the run are gone.
+    /// Waits until every process of the run is gone. The guard, which only waits for the same, may be a moment behind;
+    /// the runtime collects it.
     async fn gone(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.wait().await;
-        }
         if let Some(pidfd) = &self.pidfd {
             let _ = pidfd.readable().await;
+        } else if let Some(child) = &mut self.child {
+            let _ = child.wait().await;
         }
     }
 
