@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::environment::PythonVersion;
+use crate::environment::{PythonVersion, SourceBuilds};
 use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
-use crate::settings::Settings;
+use crate::seccomp::{Arch, Role, Tier as PolicyTier};
+use crate::session::{SessionSettings, python};
+use crate::settings::{Settings, ToolFamily};
 
 /// Runs Python that an AI agent wrote, in a sandbox that is built for that one run and thrown away.
 ///
@@ -31,6 +33,104 @@ pub enum Command {
     Run(RunArgs),
     /// Check a script's metadata and syntax without running it
     Validate(ValidateArgs),
+    /// Tell what this machine can do, layer by layer, and how to get more
+    Doctor {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show, empty or fill what is kept of packages and environments
+    Cache {
+        /// What to do with it.
+        #[command(subcommand)]
+        action: CacheAction,
+    },
+    /// Show, explain, compare, export or check the system-call policy
+    Policy {
+        /// What to do with it.
+        #[command(subcommand)]
+        action: PolicyAction,
+    },
+}
+
+/// What to do with packages and environments on disk.
+#[derive(Debug, Subcommand)]
+pub enum CacheAction {
+    /// Environments: key, size, last use, Python and packages
+    List,
+    /// Space that is taken, by kind
+    Size,
+    /// Remove what nobody uses at the moment; interpreters stay
+    Clean,
+    /// Fetch and compile packages in advance: the common ones, or those that are named
+    Warm {
+        /// A package (PEP 508); may be repeated, and all together make one environment
+        #[arg(long = "with", value_name = "DEP")]
+        with: Vec<String>,
+    },
+}
+
+/// What to do with the system-call policy.
+#[derive(Debug, Subcommand)]
+pub enum PolicyAction {
+    /// The whole table: every system call, its decision and the reason
+    Show(SelectionArgs),
+    /// Why one system call is decided as it is, in every role and tier
+    Explain {
+        /// Name of the system call, such as ptrace
+        name: String,
+        /// Architecture
+        #[arg(long, default_value_t = Arch::native(), value_parser = named::<Arch>)]
+        arch: Arch,
+    },
+    /// The difference to another policy
+    #[command(subcommand)]
+    Diff(Other),
+    /// The policy in another form
+    #[command(subcommand)]
+    Export(Form),
+    /// Check a policy folder or file of your own; every mistake is named with its line
+    Check {
+        /// The folder or file
+        path: PathBuf,
+    },
+}
+
+/// Policies to compare with.
+#[derive(Debug, Subcommand)]
+pub enum Other {
+    /// Docker's default profile
+    Docker(SelectionArgs),
+}
+
+/// Forms of the policy.
+#[derive(Debug, Subcommand)]
+pub enum Form {
+    /// A seccomp profile for Docker, as JSON on standard output
+    Docker(SelectionArgs),
+    /// The policy's own files, to start a policy of your own from
+    Folder {
+        /// A new or empty folder
+        path: PathBuf,
+    },
+}
+
+/// Which of the policies.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SelectionArgs {
+    /// Architecture: `x86_64` or `aarch64`
+    #[arg(long, default_value_t = Arch::native(), value_parser = named::<Arch>)]
+    pub arch: Arch,
+    /// Role: prepare, build or run
+    #[arg(long, default_value_t = Role::Run, value_parser = named::<Role>)]
+    pub role: Role,
+    /// Tier: full, or one of the confined ones
+    #[arg(long, default_value_t = PolicyTier::Full, value_parser = named::<PolicyTier>)]
+    pub tier: PolicyTier,
+}
+
+fn named<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, String> {
+    text.parse()
 }
 
 /// Arguments of `run`.
@@ -111,9 +211,49 @@ pub struct Options {
     /// Seconds after which an environment's requirements are resolved again
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 86_400)]
     pub resolve_ttl: u64,
+    /// Take packages that have a wheel, and refuse those that would have to be built from source
+    #[arg(long, global = true)]
+    pub no_build: bool,
     /// Use package indexes of your configuration that have no TLS
     #[arg(long, global = true)]
     pub allow_http_index: bool,
+    /// Tools that clients see; several separated by commas
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_delimiter = ',',
+        value_name = "FAMILY",
+        default_value = "execute,sandbox"
+    )]
+    pub tools: Vec<ToolFamily>,
+    /// Stateful sandboxes at the same time
+    #[arg(long, global = true, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=60))]
+    pub max_sandboxes: u16,
+    /// Seconds without use after which a stateful sandbox is closed
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub sandbox_ttl: u64,
+    /// Size of one picture in a result, such as 256K; larger ones are made smaller
+    #[arg(long, global = true, value_name = "SIZE", default_value = "256K", value_parser = image_size)]
+    pub max_image_bytes: u64,
+    /// Interpreter of stateful sandboxes
+    #[arg(long, global = true, env = "INTERPRETER_TYPE", value_name = "NAME", default_value = python::NAME, value_parser = interpreter)]
+    pub interpreter: String,
+}
+
+/// The name of an interpreter, in any spelling.
+fn interpreter(text: &str) -> Result<String, String> {
+    let name = text.trim().to_ascii_lowercase();
+    if name == python::NAME {
+        return Ok(name);
+    }
+    Err(format!("there is no interpreter {text:?} here; code runs on this machine with `{}`", python::NAME))
+}
+
+/// A size from 1 KiB to 4 MiB: less shows nothing, and more is refused by clients.
+fn image_size(text: &str) -> Result<u64, String> {
+    let bytes = size(text)?;
+    if (1 << 10..=4 << 20).contains(&bytes) { Ok(bytes) } else { Err("it must be from 1K to 4M".to_owned()) }
 }
 
 /// A size in bytes: a number, with K, M, G or T for powers of 1,024.
@@ -206,7 +346,15 @@ impl Options {
             data_dir: self.data_dir,
             cache_size: self.cache_size,
             resolve_ttl: Duration::from_secs(self.resolve_ttl),
+            source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
+            tools: self.tools,
+            sessions: SessionSettings {
+                max_sandboxes: usize::from(self.max_sandboxes),
+                idle_limit: Duration::from_secs(self.sandbox_ttl),
+                max_image_bytes: usize::try_from(self.max_image_bytes).unwrap_or(usize::MAX),
+                interpreter: self.interpreter,
+            },
         })
     }
 }

@@ -3,8 +3,18 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::environment::PythonVersion;
+use crate::environment::{PythonVersion, SourceBuilds};
 use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::session::SessionSettings;
+
+/// Tools that belong together and can be left out together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ToolFamily {
+    /// Single runs of scripts, and checks
+    Execute,
+    /// Stateful sandboxes and their files
+    Sandbox,
+}
 
 /// How this process was asked to behave. No value in here contradicts another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +53,12 @@ pub struct Settings {
     pub cache_size: u64,
     /// After this time an environment's requirements are resolved again.
     pub resolve_ttl: Duration,
+    /// Whether packages without a wheel are built from source.
+    pub source_builds: SourceBuilds,
     /// Whether an index without TLS that stands in the environment or in uv's configuration is used.
     pub allow_http_index: bool,
+    /// Which tools clients see.
+    pub tools: Vec<ToolFamily>,
+    /// How stateful sandboxes are run.
+    pub sessions: SessionSettings,
 }

@@ -1,5 +1,6 @@
 //! The generator on rules that the embedded policy does not have: many random ones, compared with their own text and
 //! with what `seccompiler` makes of them.
+#![cfg(target_os = "linux")]
 mod seccomp_support;
 
 use mcp_python_exec_sandbox::seccomp::compiler::{Call, compile, load, simulate};

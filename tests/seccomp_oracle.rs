@@ -1,4 +1,5 @@
 //! The `seccompiler` crate compiles the same tables, and its filters have to agree with ours.
+#![cfg(target_os = "linux")]
 mod seccomp_support;
 
 use mcp_python_exec_sandbox::seccomp::compiler::{Call, simulate};

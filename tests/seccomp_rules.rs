@@ -135,6 +135,7 @@ fn the_kernel_answers_every_rule_as_the_policy_says() {
 }
 
 /// How a child ended that installed the filter and then ran `act`.
+#[cfg(target_arch = "x86_64")]
 fn child_status(program: &[Insn], act: fn()) -> libc::c_int {
     // SAFETY: the child makes system calls only and ends by _exit.
     unsafe {
@@ -152,6 +153,7 @@ fn child_status(program: &[Insn], act: fn()) -> libc::c_int {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 fn assert_killed_by_filter(act: fn()) {
     for role in Role::ALL {
         for tier in Tier::ALL {

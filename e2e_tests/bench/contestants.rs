@@ -146,15 +146,15 @@ pub struct Times {
     pub cpu: Duration,
 }
 
+impl Times {
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), total: Vec::new(), first: Vec::new(), cpu: Duration::ZERO }
+    }
+}
+
 /// Lets every contestant do its job once in each round, in changing order.
 pub fn race(rounds: usize, contestants: &mut [Box<dyn Contestant>]) -> Result<Vec<Times>, String> {
-    let empty = |one: &Box<dyn Contestant>| Times {
-        name: one.name().to_owned(),
-        total: Vec::new(),
-        first: Vec::new(),
-        cpu: Duration::ZERO,
-    };
-    let mut times: Vec<Times> = contestants.iter().map(empty).collect();
+    let mut times: Vec<Times> = contestants.iter().map(|one| Times::new(one.name())).collect();
     let before: Vec<Duration> = contestants.iter().map(|one| one.cpu()).collect();
     let count = contestants.len();
     for round in 0..rounds {

@@ -47,10 +47,9 @@ fn flagged(flags: &str) -> impl Iterator<Item = &str> {
         if rest.is_empty() {
             return None;
         }
-        let end = match rest.starts_with("first=") || rest.starts_with("then=") {
-            true => rest.len(),
-            false => rest.find(' ').unwrap_or(rest.len()),
-        };
+        let takes_all = rest.starts_with("first=") || rest.starts_with("then=");
+        let blank = rest.find(' ').filter(|_| !takes_all);
+        let end = blank.unwrap_or(rest.len());
         let (flag, after) = rest.split_at(end);
         rest = after.trim_start();
         Some(flag)

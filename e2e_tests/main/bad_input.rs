@@ -9,12 +9,11 @@ fn assert_refused(server: &mut Server, arguments: Value, words: &[&str]) {
     let shown: String = arguments.to_string().chars().take(120).collect();
     let id = server.ask_tool("execute_python", arguments);
     let reply = server.reply(id);
-    let said = match reply.get("error") {
-        Some(error) => error["message"].as_str().unwrap_or_default().to_owned(),
-        None => {
-            assert_eq!(reply["result"]["isError"], true, "{shown} was taken: {reply}");
-            text(&reply["result"])
-        }
+    let said = if let Some(error) = reply.get("error") {
+        error["message"].as_str().unwrap_or_default().to_owned()
+    } else {
+        assert_eq!(reply["result"]["isError"], true, "{shown} was taken: {reply}");
+        text(&reply["result"])
     };
     for word in words {
         assert!(said.contains(word), "{shown}: {word:?} is not in {said:?}");

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::client::{binary, common_flags};
 
-const EXAMPLES: &str = r##"
+const EXAMPLES: &str = r#"
 import asyncio, sys
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -36,7 +36,7 @@ async def main():
     print("all answered")
 
 asyncio.run(main())
-"##;
+"#;
 
 #[test]
 fn the_documented_examples_work_with_the_python_client() {

@@ -1,19 +1,23 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
+mod cache;
+mod doctor;
 pub mod policy;
+mod progress;
 mod run;
 mod serve;
 mod validate;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
-use crate::execution::Engine;
+use crate::execution::{Engine, ExecutionError};
 use crate::sandbox::Sandbox;
 use crate::sandbox::select::select;
 use crate::settings::Settings;
@@ -41,6 +45,9 @@ pub fn main() -> ExitCode {
             None => serve::serve(settings).await,
             Some(Command::Run(args)) => run::run(settings, args).await,
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
+            Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
+            Some(Command::Cache { action }) => cache::cache(settings, action).await,
+            Some(Command::Policy { action }) => policy_action(action),
         }
     });
     // A thread that still waits for standard input must not hold the end up.
@@ -54,6 +61,37 @@ fn log_to_stderr() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+}
+
+fn policy_action(action: PolicyAction) -> ExitCode {
+    let selection =
+        |args: SelectionArgs| policy::Selection { arch: args.arch, role: args.role, tier: args.tier };
+    let text = match action {
+        PolicyAction::Show(args) => policy::show(selection(args)),
+        PolicyAction::Explain { name, arch } => policy::explain(&name, arch),
+        PolicyAction::Diff(Other::Docker(args)) => policy::diff_docker(selection(args)),
+        PolicyAction::Export(Form::Docker(args)) => policy::export_docker(selection(args)).map(|exported| {
+            for lost in exported.lost {
+                eprintln!("note: {lost}");
+            }
+            exported.json
+        }),
+        PolicyAction::Export(Form::Folder { path }) => policy::export_folder(&path),
+        PolicyAction::Check { path } => policy::check(&path),
+    };
+    match text {
+        Ok(text) => print(&text),
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+/// Prints to standard output; a reader that has gone away is no reason for words.
+fn print(text: &str) -> ExitCode {
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(std::io::stdout(), "{text}{newline}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 fn fail(message: &str) -> ExitCode {
@@ -75,6 +113,8 @@ fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engi
         cache_size: settings.cache_size,
         resolve_ttl: settings.resolve_ttl,
         plain_http: if settings.allow_http_index { PlainHttp::Allowed } else { PlainHttp::Refused },
+        source_builds: settings.source_builds,
+        build_network: settings.network,
     };
     let environments = Environments::open(options, HostEnv::capture(), Arc::clone(&sandbox));
     let environments = environments.map_err(|error| error.to_string())?;
@@ -92,4 +132,13 @@ fn read_script(file: &Path) -> Result<String, String> {
         std::io::ErrorKind::InvalidData => format!("{} is not UTF-8 text", file.display()),
         _ => format!("{} could not be read: {error}", file.display()),
     })
+}
+
+/// A failure in words, with the underlying tool's own below.
+fn words(error: &ExecutionError) -> String {
+    if error.detail.is_empty() {
+        error.message.clone()
+    } else {
+        format!("{}\n{}", error.message, error.detail)
+    }
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
-use super::{TIMED_OUT, engine, fail, read_script};
+use super::progress::Line;
+use super::{TIMED_OUT, engine, fail, print, read_script, words};
 use crate::cli::RunArgs;
-use crate::execution::{Engine, ExecutionError, ExecutionRequest};
+use crate::execution::{Engine, ExecutionRequest, Progress, ProgressSink};
 use crate::sandbox::{OutputStream, Running, WaitError};
 use crate::settings::Settings;
 
@@ -39,7 +40,12 @@ pub async fn run(settings: Settings, args: RunArgs) -> ExitCode {
 
 async fn prepare_and_run(engine: &Engine, request: &ExecutionRequest, explain: bool) -> ExitCode {
     let deadline = Instant::now() + request.timeout;
-    let prepared = match engine.prepare(request, deadline, &(Arc::new(|_| {}) as _)).await {
+    let line = Line::new();
+    let shown = Arc::clone(&line);
+    let progress: ProgressSink = Arc::new(move |progress: Progress| shown.show(&progress));
+    let prepared = engine.prepare(request, deadline, &progress).await;
+    line.clear();
+    let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(error) => return fail(&words(&error)),
     };
@@ -55,22 +61,6 @@ async fn prepare_and_run(engine: &Engine, request: &ExecutionRequest, explain: b
     match engine.sandbox().start(&prepared.spec).await {
         Ok(running) => pass_through(running, deadline, request.timeout).await,
         Err(error) => fail(&error.to_string()),
-    }
-}
-
-fn words(error: &ExecutionError) -> String {
-    if error.detail.is_empty() {
-        error.message.clone()
-    } else {
-        format!("{}\n{}", error.message, error.detail)
-    }
-}
-
-fn print(text: &str) -> ExitCode {
-    use std::io::Write;
-    match writeln!(std::io::stdout(), "{text}") {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
     }
 }
 

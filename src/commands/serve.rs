@@ -13,7 +13,9 @@ use crate::execution::{
 };
 use crate::sandbox::BoxFuture;
 use crate::sandbox::select::select;
-use crate::server;
+use crate::server::{self, Services};
+use crate::session::python::{EngineSource, LocalPython};
+use crate::session::{SessionError, Sessions, interpreter::Interpreter, python};
 use crate::settings::Settings;
 
 /// Serves until the end of input or a signal.
@@ -37,10 +39,28 @@ pub async fn serve(settings: Settings) -> ExitCode {
             std::future::pending::<()>().await;
         }
     };
-    match server::serve(deferred, &settings, server::stdin(), server::stdout(), asked_to_end).await {
+    let sessions = match sessions(&deferred, &settings) {
+        Ok(sessions) => Some(sessions),
+        Err(error) => return fail(&error.to_string()),
+    };
+    let services = Services { executor: deferred, sessions };
+    match server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
+}
+
+/// Stateful sandboxes with the interpreter that was asked for. A new one is a line here.
+fn sessions(engine: &Arc<Deferred>, settings: &Settings) -> Result<Sessions, SessionError> {
+    let wanted = &settings.sessions;
+    let interpreter: Arc<dyn Interpreter> = match wanted.interpreter.as_str() {
+        python::NAME => Arc::new(LocalPython::new(Arc::clone(engine) as _, wanted.max_image_bytes)),
+        name => {
+            let (name, known) = (name.to_owned(), python::NAME.to_owned());
+            return Err(SessionError::NoInterpreter { name, known });
+        }
+    };
+    Ok(Sessions::new(interpreter, wanted.clone()))
 }
 
 /// The engine while it comes up: the client's first request is answered before the sandbox has proved itself.
@@ -61,6 +81,12 @@ impl Deferred {
             let (detail, notes) = (String::new(), Vec::new());
             ExecutionError { kind: FailureKind::Storage, message, detail, notes }
         })
+    }
+}
+
+impl EngineSource for Deferred {
+    fn engine(&self) -> BoxFuture<'_, Result<Arc<Engine>, ExecutionError>> {
+        Box::pin(async move { Deferred::engine(self).await.cloned() })
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::dates;
 use super::failure::{EnvironmentError, Step, from_uv};
 use super::files::{Folders, seal};
 use super::interpreters::Interpreter;
@@ -12,9 +13,12 @@ use super::job::{JobFolder, Runner, StepOutput};
 use super::progress::Reporter;
 use super::redact::redact;
 use super::request::EnvironmentRequest;
+use super::service::Environments;
+use super::source::{SourceBuilds, Sources};
 use super::uv::Uv;
 use super::venv;
-use crate::sandbox::spec::Mount;
+use crate::sandbox::spec::{Mount, Network};
+use crate::script::tool_uv::Closed;
 
 /// Everything that both steps need.
 #[derive(Debug)]
@@ -33,6 +37,14 @@ pub struct Builder<'a> {
     pub largest: u64,
     /// Who is told how it goes.
     pub reporter: &'a Reporter,
+    /// Makes the environments in which packages are built.
+    pub environments: &'a Environments,
+    /// Whether packages without a wheel are built.
+    pub source_builds: SourceBuilds,
+    /// Reach of the network for code of packages.
+    pub build_network: Network,
+    /// Where built wheels are kept.
+    pub built: PathBuf,
 }
 
 /// What requirements were resolved to.
@@ -42,6 +54,10 @@ pub struct Resolution {
     pub lock_file: String,
     /// Number of packages.
     pub packages: u64,
+    /// Bytes to download.
+    pub size: u64,
+    /// Folders of wheels that were built here.
+    pub wheels: Vec<Mount>,
     /// Things the user should know: a version that was withdrawn ...
     pub notes: Vec<String>,
 }
@@ -56,28 +72,25 @@ pub struct Built {
 }
 
 impl Builder<'_> {
-    /// Chooses versions.
-    pub async fn resolve(&self) -> Result<Resolution, EnvironmentError> {
-        self.reporter.phase("resolving dependencies", 0, 0);
-        let input = self.job.write("script.py", &self.request.metadata_script())?;
-        let mut args = words(&[
-            "pip",
-            "compile",
-            "--no-build",
-            "--format",
-            "pylock.toml",
-            "--no-header",
-            "--no-annotate",
-        ]);
+    /// One try at choosing versions, with what is known of source code.
+    pub(super) async fn compile(&self, sources: &Sources) -> Result<StepOutput, EnvironmentError> {
+        let input = self.job.write("pyproject.toml", &sources.project(&self.request.tool_uv))?;
+        let mut args = words(&["pip", "compile", "--format", "pylock.toml", "--no-header", "--no-annotate"]);
+        args.extend(sources.options());
         args.extend(["--python".to_owned(), text(&self.interpreter.executable), text(&input)]);
-        let output = self.uv(args, Vec::new()).await?;
-        self.check(Step::Resolve, &output)?;
-        let resolution = Resolution {
-            packages: count(&output.stdout),
-            notes: warnings(&output.stderr),
-            lock_file: output.stdout,
-        };
-        let size = download_size(&resolution.lock_file);
+        let mut config = self.config();
+        sources.configure(&mut config);
+        self.uv(args, config, sources.mounts()).await
+    }
+
+    /// What was chosen, checked for its size.
+    pub(super) fn resolution(
+        &self,
+        sources: &Sources,
+        lock_file: &toml::Table,
+        stderr: &str,
+    ) -> Result<Resolution, EnvironmentError> {
+        let size = download_size(lock_file);
         if size > self.largest {
             return Err(EnvironmentError::Refused(format!(
                 "the dependencies are {} MB of downloads, more than the {} MB that --cache-size leaves for an environment",
@@ -85,7 +98,10 @@ impl Builder<'_> {
                 self.largest >> 20
             )));
         }
-        Ok(resolution)
+        let mut notes = sources.notes().to_vec();
+        notes.extend(warnings(stderr));
+        let packages = packages(lock_file).count() as u64;
+        Ok(Resolution { packages, notes, lock_file: lock_file.to_string(), wheels: sources.mounts(), size })
     }
 
     /// Installs exactly these files.
@@ -94,9 +110,11 @@ impl Builder<'_> {
         if resolution.packages > 0 {
             self.reporter.phase("downloading and installing packages", 0, resolution.packages);
             let lock_file = self.job.write("pylock.toml", &resolution.lock_file)?;
-            let mut args = words(&["pip", "install", "--no-build", "--no-deps", "--python"]);
+            let mut args = words(&["pip", "install", "--only-binary", ":all:", "--no-deps", "--python"]);
             args.extend([text(&root.join("bin/python")), "-r".to_owned(), text(&lock_file)]);
-            let output = self.uv(args, venv::folders(&root, self.interpreter)).await?;
+            let mut mounts = resolution.wheels.clone();
+            mounts.extend(venv::folders(&root, self.interpreter).into_iter().map(Mount::read_write));
+            let output = self.uv(args, self.config(), mounts).await?;
             self.check(Step::Install, &output)?;
             self.reporter.phase("packages installed", resolution.packages, resolution.packages);
         }
@@ -121,20 +139,28 @@ impl Builder<'_> {
     async fn uv(
         &self,
         mut args: Vec<String>,
-        writable: Vec<PathBuf>,
+        config: toml::Table,
+        visible: Vec<Mount>,
     ) -> Result<StepOutput, EnvironmentError> {
-        let config = self.job.write("uv.toml", &self.config().to_string())?;
+        let config = self.job.write("uv.toml", &config.to_string())?;
         args.extend(["--config-file".to_owned(), text(&config)]);
         let none = std::collections::BTreeMap::new();
         let mut mounts = self.interpreter.mounts();
-        mounts.extend(writable.into_iter().map(Mount::read_write));
+        mounts.extend(visible);
         self.runner.uv(&self.uv.path, args, self.job, &mounts, &none).await
     }
 
-    /// The script's settings with the user's indexes after the script's own.
+    /// The script's settings with the user's indexes after the script's own. What is built, and how far back the
+    /// packages go, is not the script's alone to say.
     fn config(&self) -> toml::Table {
         let mut config = self.runner.index.to_toml();
-        let settings: toml::Table = toml::from_str(&self.request.tool_uv.to_uv_toml()).unwrap_or_default();
+        let mut script = self.request.tool_uv.clone();
+        script.no_build = Closed::default();
+        script.no_binary = Closed::default();
+        if let Some(limit) = self.runner.index.exclude_newer() {
+            dates::keep_to(limit, &mut script);
+        }
+        let settings: toml::Table = toml::from_str(&script.to_uv_toml()).unwrap_or_default();
         for (name, value) in settings {
             match (config.get_mut(&name), value) {
                 (Some(toml::Value::Array(ours)), toml::Value::Array(mut theirs)) => {
@@ -149,7 +175,7 @@ impl Builder<'_> {
         config
     }
 
-    fn check(&self, step: Step, output: &StepOutput) -> Result<(), EnvironmentError> {
+    pub(super) fn check(&self, step: Step, output: &StepOutput) -> Result<(), EnvironmentError> {
         if output.code == 0 {
             return Ok(());
         }
@@ -176,20 +202,14 @@ fn warnings(stderr: &str) -> Vec<String> {
         .collect()
 }
 
-fn packages(lock_file: &str) -> Vec<toml::Table> {
-    let table: toml::Table = toml::from_str(lock_file).unwrap_or_default();
-    let packages = table.get("packages").and_then(toml::Value::as_array);
-    packages.into_iter().flatten().filter_map(|package| package.as_table().cloned()).collect()
-}
-
-fn count(lock_file: &str) -> u64 {
-    packages(lock_file).len() as u64
+fn packages(lock_file: &toml::Table) -> impl Iterator<Item = &toml::Table> {
+    let packages = lock_file.get("packages").and_then(toml::Value::as_array);
+    packages.into_iter().flatten().filter_map(toml::Value::as_table)
 }
 
 /// Bytes to download: of each package the first file, which is the one that fits best.
-fn download_size(lock_file: &str) -> u64 {
+fn download_size(lock_file: &toml::Table) -> u64 {
     packages(lock_file)
-        .iter()
         .filter_map(|package| {
             let wheel =
                 package.get("wheels").and_then(toml::Value::as_array).and_then(|wheels| wheels.first());
@@ -208,8 +228,9 @@ mod tests {
 
     #[test]
     fn a_lock_file_tells_how_much_there_is_to_do() {
-        assert_eq!((count(LOCK), download_size(LOCK)), (2, 15));
-        assert_eq!(count(""), 0);
+        let lock = toml::from_str(LOCK).expect("TOML");
+        assert_eq!((packages(&lock).count(), download_size(&lock)), (2, 15));
+        assert_eq!(packages(&toml::Table::new()).count(), 0);
     }
 
     #[test]

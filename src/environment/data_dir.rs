@@ -84,6 +84,11 @@ impl DataDir {
         self.root.join("resolutions")
     }
 
+    /// Wheels that were built here.
+    pub fn built(&self) -> PathBuf {
+        self.root.join("built")
+    }
+
     /// Lock files.
     pub fn locks(&self) -> PathBuf {
         self.root.join("locks")
@@ -134,7 +139,7 @@ fn prepare(path: &Path) -> io::Result<PathBuf> {
         })?;
     }
     let root = path.canonicalize()?;
-    for folder in ["packages", "environments", "resolutions", "locks", "jobs", "python"] {
+    for folder in ["packages", "built", "environments", "resolutions", "locks", "jobs", "python"] {
         fs::create_dir_all(root.join(folder))?;
     }
     let probe = root.join("jobs").join(format!(".probe-{}", unique()));

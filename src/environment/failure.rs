@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::redact::redact;
+use super::request::PROJECT_NAME;
 
 /// Why an environment could not be had. Nothing half-built is left under a final name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +81,29 @@ pub enum EnvironmentError {
         /// uv's own text, trimmed.
         detail: String,
     },
+    /// A package has no wheel, and building is not allowed.
+    #[error(
+        "{package} has no wheel for Python {python}, and building it from source is switched off ({setting}). Ask for \
+         another version of it or for another package"
+    )]
+    NoWheel {
+        /// Its name.
+        package: String,
+        /// Full version of the interpreter.
+        python: String,
+        /// What switched building off.
+        setting: String,
+    },
+    /// A package has no wheel, and its build failed.
+    #[error("{package} has no wheel here, and building it from source failed: {reason}")]
+    BuildFailed {
+        /// Its name, and its version where that is known.
+        package: String,
+        /// The last thing that was said.
+        reason: String,
+        /// The end of what the build printed.
+        detail: String,
+    },
     /// A folder cannot be written, or the disk is full.
     #[error("{context}: {reason}. Free space or name another folder with --data-dir")]
     Storage {
@@ -134,9 +158,9 @@ impl EnvironmentError {
             Self::NoUv { .. } | Self::BadUv { .. } => ErrorKind::Uv,
             Self::NoInterpreter { .. } | Self::PythonExcluded { .. } => ErrorKind::Interpreter,
             Self::Refused(_) => ErrorKind::Refused,
-            Self::Unsatisfiable { .. } => ErrorKind::Resolution,
+            Self::Unsatisfiable { .. } | Self::NoWheel { .. } => ErrorKind::Resolution,
             Self::Unreachable { .. } => ErrorKind::Network,
-            Self::Installation { .. } => ErrorKind::Installation,
+            Self::Installation { .. } | Self::BuildFailed { .. } => ErrorKind::Installation,
             Self::Storage { .. } => ErrorKind::Storage,
             Self::TimedOut { .. } => ErrorKind::Timeout,
             Self::Sandbox(_) => ErrorKind::Sandbox,
@@ -150,6 +174,7 @@ impl EnvironmentError {
             | Self::NoInterpreter { detail, .. }
             | Self::Unsatisfiable { detail, .. }
             | Self::Unreachable { detail, .. }
+            | Self::BuildFailed { detail, .. }
             | Self::Installation { detail, .. } => detail,
             _ => "",
         }
@@ -178,7 +203,9 @@ const LINE_CHARS: usize = 400;
 
 /// Makes an error of what uv left behind when it failed.
 pub(super) fn from_uv(step: Step, python: &str, exit_code: i32, stderr: &str) -> EnvironmentError {
-    let text = redact(stderr);
+    let text = redact(stderr)
+        .replace(&format!("{PROJECT_NAME} depends on"), "you require")
+        .replace(PROJECT_NAME, "your script");
     let detail = trim(&text);
     if let Some(error) = storage_error(&text) {
         return error;
@@ -200,6 +227,17 @@ pub(super) fn from_uv(step: Step, python: &str, exit_code: i32, stderr: &str) ->
         }
         _ => EnvironmentError::Installation { reason: bare(&first), detail },
     }
+}
+
+/// Packages of which uv says that there is only source code. The names are all that is taken from its text: where it
+/// words its hint in another way some day, the ordinary error is given.
+pub(super) fn names_without_wheels(exit_code: i32, stderr: &str) -> Vec<String> {
+    if exit_code != NO_SOLUTION {
+        return Vec::new();
+    }
+    let hints = hints(stderr).into_iter().filter(|hint| hint.starts_with("Wheels are required for"));
+    let names = hints.filter_map(|hint| Some(hint.split('`').nth(1)?.to_owned()));
+    names.filter(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))).collect()
 }
 
 /// Error numbers are the same in every language, unlike the system's words: ENOSPC, EDQUOT, EROFS.

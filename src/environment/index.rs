@@ -5,8 +5,6 @@
 //! local folders are left out, with a note, since a variable in the environment of the client that starts this
 //! server is no proof that the user wants the network's every neighbour to choose the packages.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -30,18 +28,23 @@ pub enum PlainHttp {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexSettings {
     indexes: Vec<Index>,
+    keyring: Option<String>,
     strategy: Option<String>,
     exclude_newer: Option<String>,
     /// Things the user should know: what was left out, and why.
     pub notes: Vec<String>,
 }
 
+/// One index of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Index {
-    name: String,
-    url: String,
+pub struct Index {
+    /// A name that no script can choose.
+    pub name: String,
+    /// Its address, without credentials.
+    pub url: String,
     role: IndexRole,
-    credentials: Option<(String, String)>,
+    /// User name and password as they stand in the address or in variables; either may be empty.
+    pub credentials: Option<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ struct UvToml {
     extra_index_url: Vec<String>,
     index_strategy: Option<String>,
     exclude_newer: Option<String>,
+    keyring_provider: Option<String>,
+    allow_insecure_host: Vec<String>,
     pip: Option<PipToml>,
 }
 
@@ -70,6 +75,7 @@ struct PipToml {
     index_url: Option<String>,
     extra_index_url: Vec<String>,
     index_strategy: Option<String>,
+    keyring_provider: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -113,17 +119,19 @@ impl IndexSettings {
         table
     }
 
-    /// Credentials as environment variables for uv, each bound to the name of a configured index.
-    pub fn credentials(&self) -> BTreeMap<String, String> {
-        let mut variables = BTreeMap::new();
-        for index in &self.indexes {
-            if let Some((user, password)) = &index.credentials {
-                let name = variable_name(&index.name);
-                variables.insert(format!("UV_INDEX_{name}_USERNAME"), user.clone());
-                variables.insert(format!("UV_INDEX_{name}_PASSWORD"), password.clone());
-            }
-        }
-        variables
+    /// The indexes, in order.
+    pub fn indexes(&self) -> &[Index] {
+        &self.indexes
+    }
+
+    /// Whether the user has uv ask a keyring.
+    pub fn asks_keyring(&self) -> bool {
+        self.keyring.as_deref() == Some("subprocess")
+    }
+
+    /// The user's limit on the date of publication.
+    pub fn exclude_newer(&self) -> Option<&str> {
+        self.exclude_newer.as_deref()
     }
 
     /// A text that is the same whenever the settings choose the same packages.
@@ -133,6 +141,11 @@ impl IndexSettings {
 }
 
 impl Index {
+    /// The user name, where one is known.
+    pub fn user(&self) -> Option<&str> {
+        self.credentials.as_ref().map(|(user, _)| user.as_str()).filter(|user| !user.is_empty())
+    }
+
     fn to_toml(&self) -> toml::Value {
         let mut entry = toml::Table::new();
         entry.insert("name".to_owned(), self.name.clone().into());
@@ -169,6 +182,25 @@ impl Reader<'_> {
         }
         self.settings.strategy = env.get("UV_INDEX_STRATEGY").map(str::to_owned);
         self.settings.exclude_newer = env.get("UV_EXCLUDE_NEWER").map(str::to_owned);
+        self.settings.keyring = env.get("UV_KEYRING_PROVIDER").map(str::to_owned);
+        self.left_out();
+    }
+
+    /// Says of settings which might be taken for effective that they are not.
+    fn left_out(&mut self) {
+        for name in ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"] {
+            let said = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL"];
+            if self.env.get(name).is_some() && said.iter().all(|name| self.env.get(name).is_none()) {
+                self.note(format!("{name} is pip's setting and not read; set UV_DEFAULT_INDEX or UV_INDEX"));
+            }
+        }
+        if self.env.get("UV_INSECURE_HOST").is_some() {
+            self.note("UV_INSECURE_HOST is not used: certificates are always checked; name your own with SSL_CERT_FILE".to_owned());
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        self.settings.notes.push(text);
     }
 
     fn file(&mut self, source: &str, file: UvToml) {
@@ -190,14 +222,26 @@ impl Reader<'_> {
         let settings = &mut self.settings;
         settings.strategy = settings.strategy.take().or(pip.index_strategy).or(file.index_strategy);
         settings.exclude_newer = settings.exclude_newer.take().or(file.exclude_newer);
+        settings.keyring = settings.keyring.take().or(file.keyring_provider).or(pip.keyring_provider);
+        if !file.allow_insecure_host.is_empty() {
+            self.note(format!(
+                "allow-insecure-host in {source} is not used: certificates are always checked"
+            ));
+        }
     }
 
     fn add(&mut self, source: &str, user_name: Option<&str>, full_url: &str, role: IndexRole) {
         let shown = redact(full_url);
         let (url, in_url) = split_credentials(full_url);
         let indexes = &self.settings.indexes;
+        if role == IndexRole::Explicit {
+            self.note(format!(
+                "the explicit index {shown} from {source} is not used: it serves packages that a project names for it"
+            ));
+            return;
+        }
         let second_default = role == IndexRole::Default && indexes.iter().any(|index| index.role == role);
-        if second_default || role == IndexRole::Explicit || indexes.iter().any(|index| index.url == url) {
+        if second_default || indexes.iter().any(|index| index.url == url) {
             return;
         }
         if let Some(reason) = self.refusal(&url) {
@@ -229,7 +273,8 @@ impl Reader<'_> {
     }
 }
 
-fn variable_name(name: &str) -> String {
+/// An index's name as it stands in variables.
+pub(super) fn variable_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }
 
@@ -254,7 +299,7 @@ mod tests {
     fn a_plain_http_index_from_the_environment_is_left_out_and_said() {
         let env = HostEnv::from_iter([("UV_DEFAULT_INDEX", "http://u:secret@127.0.0.1:18081/simple")]);
         let settings = IndexSettings::read(&env, &[], PlainHttp::Refused);
-        assert!(settings.to_toml().is_empty() && settings.credentials().is_empty());
+        assert!(settings.to_toml().is_empty() && settings.indexes().is_empty());
         assert!(settings.notes[0].contains("--allow-http-index") && !settings.notes[0].contains("secret"));
         let allowed = IndexSettings::read(&env, &[], PlainHttp::Allowed);
         assert_eq!(urls(&allowed), [("http://127.0.0.1:18081/simple", IndexRole::Default)]);
@@ -268,10 +313,10 @@ mod tests {
             ("UV_INDEX_CORP_PASSWORD", "secret"),
         ]);
         let settings = IndexSettings::read(&env, &[], PlainHttp::Refused);
-        let credentials = settings.credentials();
-        assert_eq!(credentials.len(), 4);
-        assert!(credentials.keys().all(|name| name.starts_with("UV_INDEX_CONFIGURED_")), "{credentials:?}");
-        assert!(credentials.values().any(|value| value == "p@"));
+        let found: Vec<_> = settings.indexes().iter().map(|index| index.credentials.clone()).collect();
+        let pair = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
+        assert_eq!(found, [pair("me", "secret"), pair("u", "p@")]);
+        assert!(settings.indexes().iter().all(|index| index.name.starts_with(RESERVED_PREFIX)));
         let toml = settings.identity();
         assert!(
             !toml.contains("secret") && !toml.contains("corp") && toml.contains("https://pkg.example/simple")

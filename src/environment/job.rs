@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::OnceCell;
 
 use super::connection::Connection;
+use super::credentials::{Credentials, Pair};
 use super::data_dir::{DataDir, unique};
 use super::failure::EnvironmentError;
 use super::files::remove_tree;
+use super::host::HostEnv;
 use super::index::IndexSettings;
 use super::lock::{Lock, Sharing};
 use crate::sandbox::spec::{Command, Limits, Mount, Network, Role, SandboxSpec};
@@ -52,6 +55,15 @@ impl JobFolder {
         let path = self.path.join(name);
         std::fs::write(&path, content).map_err(|error| {
             EnvironmentError::storage(format!("{} could not be written", path.display()), &error)
+        })?;
+        Ok(path)
+    }
+
+    /// Makes a folder in it.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, EnvironmentError> {
+        let path = self.path.join(name);
+        std::fs::create_dir_all(&path).map_err(|error| {
+            EnvironmentError::storage(format!("{} could not be made", path.display()), &error)
         })?;
         Ok(path)
     }
@@ -101,6 +113,10 @@ pub struct Runner {
     pub index: IndexSettings,
     /// uv's package cache.
     pub package_cache: PathBuf,
+    /// The user's environment, for credentials.
+    pub env: HostEnv,
+    /// Found when they are first needed.
+    pub credentials: OnceCell<Credentials>,
 }
 
 impl std::fmt::Debug for Runner {
@@ -125,13 +141,23 @@ impl Runner {
             .map_err(|error| EnvironmentError::storage("the package cache could not be locked", &error))?;
         std::fs::create_dir_all(&self.package_cache)
             .map_err(|error| EnvironmentError::storage("the package cache could not be made", &error))?;
-        let mut env = self.uv_env(job);
+        let mut env = self.uv_env(job).await;
         env.extend(extra_env.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let mut mounts = vec![Mount::read_only(uv)];
+        let mut mounts = vec![Mount::read_only(uv), Mount::read_write(&self.package_cache)];
         mounts.extend(visible.iter().cloned());
-        mounts.extend(self.connection.mounts().iter().cloned());
-        mounts.extend([Mount::read_write(&self.package_cache), Mount::read_write(job.path())]);
         let command = Command { program: uv.to_owned(), args, env, cwd: job.path().to_owned() };
+        self.prepare(command, mounts, job.path()).await
+    }
+
+    /// Runs a tool of the preparing stage, with the network and one writable folder.
+    pub async fn prepare(
+        &self,
+        command: Command,
+        mut mounts: Vec<Mount>,
+        writable: &Path,
+    ) -> Result<StepOutput, EnvironmentError> {
+        mounts.extend(self.connection.mounts().iter().cloned());
+        mounts.push(Mount::read_write(writable));
         self.run(SandboxSpec {
             role: Role::Prepare,
             command,
@@ -144,21 +170,58 @@ impl Runner {
         .await
     }
 
+    /// The user's credentials for an address, where it belongs to a configured index.
+    pub async fn index_credentials(&self, url: &str) -> Option<Pair> {
+        self.credentials().await.of(url)
+    }
+
+    /// The credentials of the configured indexes, found once.
+    pub async fn credentials(&self) -> &Credentials {
+        self.credentials.get_or_init(|| Credentials::find(&self.index, &self.env)).await
+    }
+
     /// Runs any specification to its end and keeps what it printed, up to a bound.
     pub async fn run(&self, spec: SandboxSpec) -> Result<StepOutput, EnvironmentError> {
+        let mut bytes = Vec::new();
+        let output = self.run_to(spec, &mut bytes, OUTPUT_LIMIT).await?;
+        Ok(StepOutput { stdout: String::from_utf8_lossy(&bytes).into_owned(), ..output })
+    }
+
+    /// Runs a specification and puts its standard output into a file, up to a bound.
+    pub async fn run_into(
+        &self,
+        spec: SandboxSpec,
+        file: &Path,
+        most: u64,
+    ) -> Result<StepOutput, EnvironmentError> {
+        let opened = tokio::fs::File::create(file).await;
+        let mut opened =
+            opened.map_err(|error| EnvironmentError::storage("a file could not be made", &error))?;
+        self.run_to(spec, &mut opened, most).await
+    }
+
+    async fn run_to(
+        &self,
+        spec: SandboxSpec,
+        sink: &mut (impl AsyncWrite + Unpin),
+        most: u64,
+    ) -> Result<StepOutput, EnvironmentError> {
         let failed = |error: String| EnvironmentError::Sandbox(error);
         let running = self.sandbox.start(&spec).await.map_err(|error| failed(error.to_string()))?;
         let crate::sandbox::Running { stdout, stderr, mut control, .. } = running;
-        let (stdout, stderr, outcome) = tokio::join!(read(stdout), read(stderr), control.wait());
+        let mut text = Vec::new();
+        let (stdout, stderr, outcome) =
+            tokio::join!(read(stdout, sink, most), read(stderr, &mut text, OUTPUT_LIMIT), control.wait());
         let outcome = outcome.map_err(|error| failed(error.to_string()))?;
+        stdout.and(stderr).map_err(|error| EnvironmentError::storage("output could not be kept", &error))?;
         let code = match outcome.status {
             ExitStatus::Exited(code) => code,
             ExitStatus::Signaled(signal) => 128 + signal,
         };
-        Ok(StepOutput { code, stdout, stderr })
+        Ok(StepOutput { code, stdout: String::new(), stderr: String::from_utf8_lossy(&text).into_owned() })
     }
 
-    fn uv_env(&self, job: &JobFolder) -> BTreeMap<String, String> {
+    async fn uv_env(&self, job: &JobFolder) -> BTreeMap<String, String> {
         let path = |path: PathBuf| path.to_string_lossy().into_owned();
         let fixed = [
             ("PATH", PATH.to_owned()),
@@ -174,7 +237,7 @@ impl Runner {
             ("UV_HTTP_RETRIES", "2".to_owned()),
         ];
         let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value));
-        fixed.chain(self.connection.for_uv()).chain(self.index.credentials()).collect()
+        fixed.chain(self.connection.for_uv()).chain(self.credentials().await.variables()).collect()
     }
 }
 
@@ -183,9 +246,14 @@ fn limits() -> Limits {
     Limits { open_files: 4096, disk: 16 << 30, ..Limits::default() }
 }
 
-async fn read(mut stream: impl AsyncRead + Unpin) -> String {
-    let mut bytes = Vec::new();
-    let _ = (&mut stream).take(OUTPUT_LIMIT).read_to_end(&mut bytes).await;
+/// Copies a stream up to a bound, and reads and drops the rest so that its writer can end.
+async fn read(
+    mut stream: impl AsyncRead + Unpin,
+    sink: &mut (impl AsyncWrite + Unpin),
+    most: u64,
+) -> std::io::Result<()> {
+    let kept = tokio::io::copy(&mut (&mut stream).take(most), sink).await;
     let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
-    String::from_utf8_lossy(&bytes).into_owned()
+    kept?;
+    sink.flush().await
 }

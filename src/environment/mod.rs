@@ -1,16 +1,19 @@
 //! Interpreters and dependencies: the only room that knows uv.
 //!
 //! A request goes through `service`: `selection` finds an interpreter (`interpreters`), `build` resolves and
-//! installs with uv in a sandbox (`job`, `uv`, `index`, `connection`), `store` keeps the result, `bytecode` compiles
-//! it afterwards.
+//! installs with uv in a sandbox (`job`, `uv`, `index`, `connection`), `source` builds what has no wheel in a sandbox
+//! of its own, `store` keeps the result, `bytecode` compiles it afterwards.
 //!
-//! Invariant: it starts nothing outside a sandbox but uv's own version check, the search for interpreters, and the
-//! machine's own pip where there is no uv. No code of a package runs here.
+//! Invariant: it starts nothing outside a sandbox but uv's own version check, the search for interpreters, the user's
+//! own keyring, and the machine's own pip where there is no uv. Code of a package runs in the build role alone, which sees
+//! neither the package cache nor credentials.
 
 mod build;
 mod bytecode;
 pub mod connection;
+pub mod credentials;
 pub mod data_dir;
+mod dates;
 pub mod failure;
 mod files;
 mod flight;
@@ -19,13 +22,17 @@ pub mod index;
 pub mod interpreters;
 mod job;
 mod lock;
+pub mod packages;
 pub mod progress;
+mod prune;
 pub mod python;
 pub mod redact;
 mod request;
 mod selection;
 mod service;
+mod source;
 mod startup;
+pub mod stock;
 mod store;
 #[cfg(all(test, unix))]
 mod testing;
@@ -33,6 +40,7 @@ mod testing;
 mod tests;
 mod tool;
 mod upkeep;
+mod uses;
 pub mod uv;
 mod venv;
 
@@ -50,8 +58,9 @@ pub use progress::{Phase, PhaseSink};
 pub use python::PythonVersion;
 pub use request::EnvironmentRequest;
 pub use service::Environments;
+pub use source::SourceBuilds;
 
-use crate::sandbox::spec::Mount;
+use crate::sandbox::spec::{Mount, Network};
 
 /// How environments are made and kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +77,10 @@ pub struct Options {
     pub resolve_ttl: Duration,
     /// Whether plain-http indexes are taken.
     pub plain_http: PlainHttp,
+    /// Whether packages without a wheel are built from source.
+    pub source_builds: SourceBuilds,
+    /// Reach of the network for code of packages that are built: that of scripts.
+    pub build_network: Network,
 }
 
 /// An interpreter with its dependencies, read-only, in use as long as this lives.
@@ -87,6 +100,8 @@ pub struct Environment {
     pub key: Arc<str>,
     /// Things the caller should know: which interpreter and why, withdrawn versions.
     pub notes: Vec<String>,
+    compiled: bool,
+    in_use: Option<uses::Use>,
     #[expect(dead_code, reason = "held so that the environment is not removed while it is in use")]
     guard: lock::Lock,
 }

@@ -39,6 +39,19 @@ fn authority_end(after: &str) -> usize {
         .unwrap_or(after.len())
 }
 
+/// A path as it stands in a URL.
+pub fn percent_encode(path: &str) -> String {
+    use std::fmt::Write;
+    path.bytes().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"/-._~+".contains(&byte) {
+            text.push(byte.into());
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
+}
+
 /// Undoes percent-encoding; what is not valid stays as it stands.
 pub fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -77,5 +90,6 @@ mod tests {
     fn escapes_are_undone() {
         assert_eq!(percent_decode("p%40ss%2"), "p@ss%2");
         assert_eq!(percent_decode("%zz%é"), "%zz%é");
+        assert_eq!(percent_decode(&percent_encode("/a b/é#%")), "/a b/é#%");
     }
 }

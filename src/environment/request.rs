@@ -9,11 +9,15 @@ use super::failure::EnvironmentError;
 use super::index::{RESERVED_PREFIX, hex};
 use super::interpreters::{Interpreter, Wanted};
 use super::python::PythonVersion;
+use super::source::SourceBuilds;
 use crate::script::Requirement;
 use crate::script::tool_uv::ToolUv;
 
 /// Changes when the layout of what is stored changes, so that an older store is not read.
-const LAYOUT: &str = "1";
+const LAYOUT: &str = "2";
+
+/// No package of this name can be asked for by accident: uv drops a project's requirement of itself.
+pub(super) const PROJECT_NAME: &str = "environment-of-one-script-0";
 
 /// An environment that is asked for. What comes from a script has been checked by the room for scripts; what would
 /// matter most is checked once more before it reaches uv.
@@ -43,20 +47,15 @@ impl EnvironmentRequest {
         requirements
     }
 
-    /// The script that uv resolves: nothing but metadata, written anew from what was checked.
-    pub(super) fn metadata_script(&self) -> String {
-        let dependencies = self.normalised().into_iter().map(toml::Value::String).collect();
-        let list = toml::Table::from_iter([("dependencies".to_owned(), toml::Value::Array(dependencies))]);
-        let text = format!("{list}{}", self.tool_uv.to_metadata());
-        let lines =
-            text.lines().map(|line| if line.is_empty() { "#".to_owned() } else { format!("# {line}") });
-        let block: Vec<String> = ["# /// script".to_owned()].into_iter().chain(lines).collect();
-        block.join("\n") + "\n# ///\n"
+    /// The project that uv resolves: nothing but metadata, written anew from what was checked. (A script's block
+    /// would be nearer, but uv does not look at the sources in one when it compiles.)
+    pub(super) fn project(&self) -> String {
+        project(self.normalised(), &self.tool_uv)
     }
 
     /// Refuses what uv would fill from its own environment, credentials included, and names that are ours.
     pub(super) fn check(&self) -> Result<(), EnvironmentError> {
-        let text = self.metadata_script();
+        let text = format!("{}{}", self.project(), self.tool_uv.to_uv_toml());
         if text.contains("${") {
             return Err(EnvironmentError::Refused(
                 "environment variables (`${NAME}`) are not filled in; write the value out".to_owned(),
@@ -71,6 +70,25 @@ impl EnvironmentRequest {
     }
 }
 
+/// A project with these requirements and the index sources of these settings. The other settings reach uv by its
+/// configuration file, and sources that are addresses stand in the requirements already.
+pub(super) fn project(requirements: Vec<String>, tool_uv: &ToolUv) -> String {
+    let mut about = toml::Table::new();
+    about.insert("name".to_owned(), PROJECT_NAME.into());
+    about.insert("version".to_owned(), "0".into());
+    about.insert("dependencies".to_owned(), requirements.into());
+    let mut table = toml::Table::from_iter([("project".to_owned(), about.into())]);
+    let metadata: toml::Table = toml::from_str(&tool_uv.to_metadata()).unwrap_or_default();
+    let settings = metadata.get("tool").and_then(|tool| tool.get("uv"));
+    let kept = ["sources", "index"].map(|key| Some((key.to_owned(), settings?.get(key)?.clone())));
+    let uv: toml::Table = kept.into_iter().flatten().collect();
+    if uv.contains_key("sources") {
+        let tool = toml::Table::from_iter([("uv".to_owned(), uv.into())]);
+        table.insert("tool".to_owned(), tool.into());
+    }
+    table.to_string()
+}
+
 fn is_reserved(name: &str) -> bool {
     name.to_ascii_lowercase().replace('_', "-").starts_with(RESERVED_PREFIX)
 }
@@ -80,9 +98,11 @@ pub(super) fn request_key(
     interpreter: &Interpreter,
     request: &EnvironmentRequest,
     index_identity: &str,
+    source_builds: SourceBuilds,
 ) -> Arc<str> {
     let mut parts = interpreter_parts(interpreter);
-    parts.extend([request.metadata_script(), index_identity.to_owned()]);
+    parts.extend(request.normalised());
+    parts.extend([request.tool_uv.to_metadata(), index_identity.to_owned(), format!("{source_builds:?}")]);
     key(&parts)
 }
 
@@ -115,7 +135,12 @@ fn key(parts: &[String]) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::tool_uv::{Format, Index};
+    use crate::script::tool_uv::{Format, Index, Location, Source};
+
+    fn index(name: &str) -> Index {
+        let (name, url) = (Some(name.to_owned()), "https://h/".to_owned());
+        Index { name, url, default: false, explicit: false, format: Format::default() }
+    }
 
     fn request(requirements: &[&str]) -> EnvironmentRequest {
         let requirements =
@@ -125,16 +150,21 @@ mod tests {
 
     #[test]
     fn order_and_repetition_do_not_matter() {
-        assert_eq!(request(&["b", "a", "B "]).metadata_script(), request(&["a", "b"]).metadata_script());
+        assert_eq!(request(&["b", "a", "B "]).project(), request(&["a", "b"]).project());
     }
 
     #[test]
-    fn the_script_for_uv_is_a_block_of_comments_and_nothing_else() {
+    fn the_project_for_uv_holds_requirements_and_index_sources_and_nothing_else() {
         let mut request = request(&["six>=1", "a[b] @ https://h/a.whl ; python_version < '4'"]);
         request.tool_uv.find_links = vec!["https://h/wheels/".to_owned()];
-        let script = request.metadata_script();
-        assert!(script.lines().all(|line| line.starts_with('#')), "{script}");
-        assert!(script.contains("six>=1") && script.contains("https://h/wheels/"));
+        let plain: toml::Table = toml::from_str(&request.project()).expect("TOML");
+        assert!(!plain.contains_key("tool") && plain["project"]["dependencies"].as_array().is_some());
+        let source = Source { location: Location::Index("mine".to_owned()), marker: None };
+        request.tool_uv.sources = [("six".to_owned(), vec![source])].into();
+        request.tool_uv.indexes = vec![index("mine")];
+        let project: toml::Table = toml::from_str(&request.project()).expect("TOML");
+        assert_eq!(project["tool"]["uv"]["sources"]["six"][0]["index"].as_str(), Some("script-mine"));
+        assert_eq!(project["tool"]["uv"]["index"][0]["name"].as_str(), Some("script-mine"));
         assert_eq!(request.check(), Ok(()));
     }
 
@@ -144,13 +174,7 @@ mod tests {
         variable.tool_uv.index_url = Some("https://h/${UV_TOKEN}/".to_owned());
         assert!(variable.check().is_err());
         let mut named = request(&["six"]);
-        named.tool_uv.indexes = vec![Index {
-            name: Some("Configured_1".to_owned()),
-            url: "https://h/".to_owned(),
-            default: false,
-            explicit: false,
-            format: Format::default(),
-        }];
+        named.tool_uv.indexes = vec![index("Configured_1")];
         assert!(named.check().is_err());
     }
 }

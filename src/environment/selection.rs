@@ -67,11 +67,21 @@ impl Environments {
     /// Asks as few executables as will do: first those of the likely version, then all.
     async fn decide(&self, wanted: &Wanted) -> Result<Choice, EnvironmentError> {
         let likely = wanted.version.unwrap_or(PythonVersion::DEFAULT);
-        let few = self.0.interpreters.of_minor(likely).await;
+        let few = self.reachable(self.0.interpreters.of_minor(likely).await);
         if let Ok(choice @ Choice::Take(_, None)) = choose(wanted, &few) {
             return Ok(choice);
         }
-        choose(wanted, &self.0.interpreters.all().await)
+        choose(wanted, &self.reachable(self.0.interpreters.all().await))
+    }
+
+    /// Those that the sandbox can show to a script.
+    fn reachable(&self, mut interpreters: Vec<Interpreter>) -> Vec<Interpreter> {
+        let sandbox = &self.0.runner.sandbox;
+        interpreters.retain(|interpreter| {
+            sandbox.reaches(&interpreter.executable)
+                && interpreter.folders.iter().all(|folder| sandbox.reaches(folder))
+        });
+        interpreters
     }
 
     async fn install(
@@ -95,7 +105,7 @@ impl Environments {
         let inner = &self.0;
         let installer = Installer { data: &inner.data, env: &inner.env, runner: &inner.runner, uv };
         let outcome = installer.install(request).await;
-        let available = inner.interpreters.all().await;
+        let available = self.reachable(inner.interpreters.all().await);
         match outcome {
             Ok(()) => match choose(wanted, &available)? {
                 Choice::Take(interpreter, _) => {

@@ -1,11 +1,13 @@
 //! From a request to an environment: the one place where finding, resolving, building and keeping come together.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use super::build::{Builder, Resolution};
@@ -23,10 +25,13 @@ use super::progress::{PhaseSink, Reporter};
 use super::python::PythonVersion;
 use super::request::{EnvironmentRequest, environment_key, request_key};
 use super::selection::Selection;
+use super::source::SourceBuilds;
 use super::store::{Record, Store};
+use super::uses::Uses;
 use super::uv::{Finder, Uv};
 use super::{Environment, Options};
-use crate::sandbox::Sandbox;
+use crate::sandbox::spec::Network;
+use crate::sandbox::{BoxFuture, Sandbox};
 
 /// Environments for scripts. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -41,6 +46,9 @@ pub(super) struct Inner {
     pub(super) runner: Runner,
     pub(super) interpreters: InterpreterIndex,
     pub(super) selection: Selection,
+    pub(super) tidied: AtomicBool,
+    pub(super) uses: Uses,
+    pub(super) compiling: watch::Sender<HashSet<Arc<str>>>,
     uv: OnceCell<Uv>,
     known: Mutex<HashMap<Arc<str>, Resolved>>,
     flights: Flights<Result<Resolved, EnvironmentError>>,
@@ -60,7 +68,7 @@ pub(super) struct Resolved {
 impl Environments {
     /// Opens the data folder and reads the user's settings. Starts nothing.
     pub fn open(options: Options, env: HostEnv, sandbox: Arc<dyn Sandbox>) -> Result<Self, EnvironmentError> {
-        let data = Arc::new(DataDir::open(options.data_dir.as_deref(), &env)?);
+        let data = Arc::new(data_dir(&options, &env, sandbox.as_ref())?);
         let index = IndexSettings::read(&env, &config_files(&env), options.plain_http);
         let package_cache = data.package_cache(sandbox.facts().backend);
         let runner = Runner {
@@ -68,11 +76,16 @@ impl Environments {
             connection: Connection::read(&env),
             index,
             package_cache: package_cache.clone(),
+            env: env.clone(),
+            credentials: OnceCell::new(),
         };
         let inner = Inner {
             store: Store::new(data.clone(), package_cache, options.cache_size),
             interpreters: InterpreterIndex::new(&data, &env),
             selection: Selection::default(),
+            tidied: AtomicBool::new(false),
+            uses: Uses::default(),
+            compiling: watch::Sender::default(),
             uv: OnceCell::new(),
             known: Mutex::default(),
             flights: Flights::default(),
@@ -115,13 +128,42 @@ impl Environments {
         seen: &Reporter,
     ) -> Result<Environment, EnvironmentError> {
         request.check()?;
+        self.0.runner.credentials().await.guard(request)?;
         let (interpreter, note) = self.interpreter(request, deadline, seen).await?;
-        let key = request_key(&interpreter, request, &self.0.runner.index.identity());
+        let mut environment = self.obtain(&interpreter, request, progress, seen).await?;
+        environment.notes.extend(note);
+        Ok(environment)
+    }
+
+    /// An environment in which a package is built. Boxed, since building makes environments in turn.
+    pub(super) fn build_environment(
+        &self,
+        interpreter: Interpreter,
+        request: EnvironmentRequest,
+    ) -> BoxFuture<'_, Result<Environment, EnvironmentError>> {
+        Box::pin(async move {
+            request.check()?;
+            self.obtain(&interpreter, &request, Arc::new(|_| {}), &Reporter::default()).await
+        })
+    }
+
+    async fn obtain(
+        &self,
+        interpreter: &Interpreter,
+        request: &EnvironmentRequest,
+        progress: PhaseSink,
+        seen: &Reporter,
+    ) -> Result<Environment, EnvironmentError> {
+        let identity = self.0.runner.index.identity();
+        let key = request_key(interpreter, request, &identity, self.0.options.source_builds);
         // A second round when the environment is removed between being built and being opened.
         for _ in 0..3 {
             if let Some((resolved, mut environment)) = self.kept(&key) {
-                self.refresh_if_old(&key, &resolved, &interpreter, request);
-                environment.notes.extend(note.into_iter().chain(resolved.notes));
+                self.refresh_if_old(&key, &resolved, interpreter, request);
+                if !environment.compiled {
+                    self.compile_later(environment.key.clone());
+                }
+                environment.notes.extend(resolved.notes);
                 return Ok(environment);
             }
             let flight = self.0.flights.join(&key, |reporter| {
@@ -165,7 +207,8 @@ impl Environments {
             self.remember(key, &resolved);
             Some(resolved)
         })?;
-        let environment = self.0.store.open(&resolved.environment)?;
+        let mut environment = self.0.store.open(&resolved.environment)?;
+        environment.in_use = Some(self.0.uses.enter(&environment.key));
         Some((resolved, environment))
     }
 
@@ -182,6 +225,7 @@ impl Environments {
         reporter: Reporter,
     ) -> Result<Resolved, EnvironmentError> {
         self.0.ensure_folders()?;
+        self.tidy_once();
         reporter.phase("preparing the environment", 0, 0);
         let _lock = self.0.lock(&format!("request-{key}")).await?;
         if let Some((resolved, _)) = self.kept(&key) {
@@ -210,6 +254,10 @@ impl Environments {
             request,
             largest: inner.options.cache_size / 4,
             reporter,
+            environments: self,
+            source_builds: inner.options.source_builds,
+            build_network: inner.options.build_network,
+            built: inner.data.built(),
         };
         let resolution =
             if request.requirements.is_empty() { Resolution::default() } else { builder.resolve().await? };
@@ -237,7 +285,8 @@ impl Environments {
         let inner = &self.0;
         let find = || async {
             let finder = Finder { named: inner.options.uv.as_deref(), env: &inner.env, data: &inner.data };
-            finder.find().await
+            let found = finder.find().await?;
+            if inner.runner.sandbox.reaches(&found.path) { Ok(found) } else { found.copied_to(&inner.data) }
         };
         inner.uv.get_or_try_init(find).await
     }
@@ -303,6 +352,20 @@ impl Inner {
     }
 }
 
+/// Where everything is kept where the sandbox cannot reach the user's own cache folder.
+const SYSTEM_CACHE: &str = "/var/cache/mcp-python-exec-sandbox";
+
+/// The named folder, or the user's, or the system's where the sandbox cannot reach the user's: root's home is closed
+/// to the user that a run becomes where nothing can be mounted.
+fn data_dir(options: &Options, env: &HostEnv, sandbox: &dyn Sandbox) -> Result<DataDir, EnvironmentError> {
+    let reached = |cache: PathBuf| sandbox.reaches(&cache.join("folder").join("environment"));
+    let system = PathBuf::from(SYSTEM_CACHE);
+    match (&options.data_dir, env.xdg("XDG_CACHE_HOME", ".cache")) {
+        (None, Some(cache)) if !reached(cache.clone()) => DataDir::open(Some(&system), env),
+        (named, _) => DataDir::open(named.as_deref(), env),
+    }
+}
+
 /// uv's configuration files of the user and of the system, with their names.
 fn config_files(env: &HostEnv) -> Vec<(String, String)> {
     let user = env.xdg("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("uv/uv.toml"));
@@ -327,6 +390,8 @@ impl Default for Options {
             cache_size: 5 << 30,
             resolve_ttl: Duration::from_hours(24),
             plain_http: PlainHttp::Refused,
+            source_builds: SourceBuilds::Allowed,
+            build_network: Network::None,
         }
     }
 }

@@ -63,7 +63,7 @@ impl Store {
         let lock = Lock::try_take(&self.lock_path(key), Sharing::Shared).ok()??;
         let record = self.record(key)?;
         lock.touch();
-        Some(self.environment(key, record.interpreter, lock))
+        Some(self.environment(key, record, lock))
     }
 
     /// What is known of a finished environment.
@@ -72,7 +72,8 @@ impl Store {
         self.path(key).join("pyvenv.cfg").is_file().then_some(record)
     }
 
-    fn environment(&self, key: &str, interpreter: Interpreter, lock: Lock) -> Environment {
+    fn environment(&self, key: &str, record: Record, lock: Lock) -> Environment {
+        let Record { interpreter, compiled, .. } = record;
         let root = self.path(key);
         let mut mounts = interpreter.mounts();
         mounts.push(Mount::read_only(&root));
@@ -89,6 +90,8 @@ impl Store {
             env,
             key: key.into(),
             notes: Vec::new(),
+            compiled,
+            in_use: None,
             guard: lock,
         }
     }

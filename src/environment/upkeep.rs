@@ -1,7 +1,9 @@
 //! What happens in the background: bytecode, fresh resolutions, the size bound. Never in the way of a call, and
 //! never a reason for a call to fail.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::bytecode;
@@ -11,33 +13,52 @@ use super::lock::{Lock, Sharing};
 use super::progress::Reporter;
 use super::request::EnvironmentRequest;
 use super::service::{Environments, Resolved, now};
+use super::{prune, source};
+
+/// By then the run for which an environment was built has opened it.
+const HEAD_START: Duration = Duration::from_millis(200);
+/// An environment that is always in use is compiled all the same.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 impl Environments {
-    /// Compiles in the background, once among all servers, and then keeps the size bound.
+    /// Compiles in the background, once among all servers, and then keeps the size bound. The run for which it was
+    /// built goes first: compiling takes as long as the slowest start that it saves, on a processor of its own.
     pub(super) fn compile_later(&self, key: Arc<str>) {
+        if !self.0.compiling.send_if_modified(|keys| keys.insert(key.clone())) {
+            return;
+        }
         let environments = self.clone();
         tokio::spawn(async move {
+            environments.compile(&key).await;
             let inner = &environments.0;
-            let Ok(Some(_lock)) = Lock::try_take(&inner.compile_lock(&key), Sharing::Exclusive) else {
-                return;
-            };
-            // Held so that it is not removed meanwhile.
-            let Some(environment) = inner.store.open(&key) else { return };
-            if inner.store.record(&key).is_some_and(|record| !record.compiled) {
-                let done =
-                    bytecode::compile(&inner.runner, &environment.interpreter, &environment.root).await;
-                match done.map(|()| inner.store.compiled(&key)) {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => {
-                        tracing::warn!(%error, "an environment could not be closed after compiling");
-                    }
-                    Err(error) => tracing::warn!(%error, "an environment could not be compiled to bytecode"),
-                }
-            }
-            drop(environment);
             let store = inner.store.clone();
             let _ = tokio::task::spawn_blocking(move || store.evict()).await;
+            inner.compiling.send_if_modified(|keys| keys.remove(&key));
         });
+    }
+
+    /// Waits until everything that is being compiled is, and the size bound is kept.
+    pub async fn compiled(&self) {
+        let mut compiling = self.0.compiling.subscribe();
+        let _ = compiling.wait_for(HashSet::is_empty).await;
+    }
+
+    async fn compile(&self, key: &Arc<str>) {
+        let inner = &self.0;
+        tokio::time::sleep(HEAD_START).await;
+        let _ = tokio::time::timeout(PATIENCE, inner.uses.none(key)).await;
+        let Ok(Some(_lock)) = Lock::try_take(&inner.compile_lock(key), Sharing::Exclusive) else { return };
+        // Held so that it is not removed meanwhile.
+        let Some(environment) = inner.store.open(key) else { return };
+        if inner.store.record(key).is_none_or(|record| record.compiled) {
+            return;
+        }
+        let done = bytecode::compile(&inner.runner, &environment.interpreter, &environment.root).await;
+        match done.map(|()| inner.store.compiled(key)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "an environment could not be closed after compiling"),
+            Err(error) => tracing::warn!(%error, "an environment could not be compiled to bytecode"),
+        }
     }
 
     /// Compiles the standard library of an interpreter that was installed for us: it comes without bytecode.
@@ -88,9 +109,23 @@ impl Environments {
         });
     }
 
-    /// Removes what killed servers left behind and keeps the size bound. Blocks; meant for a background thread.
+    /// Removes what killed servers left behind and what nobody has used for long, and keeps the size bound. Done once
+    /// in each process, in the background, when it has built something.
+    pub(super) fn tidy_once(&self) {
+        if self.0.tidied.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let environments = self.clone();
+        tokio::task::spawn_blocking(move || environments.tidy());
+    }
+
+    /// The same, now. Blocks.
     pub fn tidy(&self) {
-        JobFolder::sweep(&self.0.data);
+        let data = &self.0.data;
+        JobFolder::sweep(data);
+        source::sweep(&data.built());
+        prune::resolutions(&data.resolutions(), &data.environments());
+        prune::locks(&data.locks(), &data.environments());
         self.0.store.evict();
     }
 }

@@ -125,6 +125,8 @@ pub async fn overview(engine: &Engine) -> Overview {
     let python = engine.environments.default_python(deadline).await;
     let uv = engine.environments.uv().await;
     let mut notes = engine.environments.notes();
+    let shortfall = engine.sandbox.shortfall();
+    notes.extend(shortfall.map(|better| format!("no better sandbox: {}. {}", better.reason, better.remedy)));
     notes.extend(uv.as_ref().ok().and_then(|uv| uv.note.clone()));
     if let Ok((_, Some(note))) = &python {
         notes.push(note.clone());

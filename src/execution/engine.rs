@@ -59,6 +59,11 @@ impl Engine {
         Self { settings, sandbox, environments, warming, pool, places, waiting: AtomicUsize::new(0) }
     }
 
+    /// The environments.
+    pub fn environments(&self) -> &Environments {
+        &self.environments
+    }
+
     /// The sandbox backend.
     pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
         &self.sandbox
@@ -84,7 +89,7 @@ impl Engine {
         Ok(Prepared { spec, environment, notes })
     }
 
-    fn usable(&self) -> Result<(), ExecutionError> {
+    pub(super) fn usable(&self) -> Result<(), ExecutionError> {
         let facts = self.sandbox.facts();
         facts.tier.as_ref().map(drop).map_err(failure::refused)
     }

@@ -56,7 +56,7 @@ pub fn run(failed: RunError, timeout: Duration, notes: &[String]) -> ExecutionEr
             format!("the {} seconds were up before the script was started", timeout.as_secs()),
             notes,
         ),
-        RunError::Start(StartError::Stage { stage, detail }) => error(
+        RunError::Start(StartError::Stage { stage, detail, .. }) => error(
             FailureKind::Sandbox,
             format!("the sandbox could not be built, so nothing was run: {stage}: {detail}"),
             notes,

@@ -9,6 +9,7 @@ mod pool;
 pub mod report;
 pub mod request;
 pub mod run;
+mod stateful;
 
 pub use engine::{Engine, Prepared};
 pub use report::{Captured, ExecutionError, ExecutionReport, FailureKind};

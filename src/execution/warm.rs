@@ -53,6 +53,11 @@ pub async fn warm(engine: Arc<Engine>) {
     engine.warming.set("done");
 }
 
+/// The sets of packages that are fetched in advance.
+pub fn sets() -> impl Iterator<Item = Vec<String>> {
+    lines(LIST)
+}
+
 /// Lines with packages: comments and empty ones are left out.
 fn lines(list: &str) -> impl Iterator<Item = Vec<String>> {
     list.lines().filter_map(|line| {

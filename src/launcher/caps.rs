@@ -28,12 +28,18 @@ impl Worker<Limited> {
 /// capability; without any, nothing can be gained from it either, since `no_new_privs` stops set-user-ID files and
 /// file capabilities.
 pub fn drop_all() -> Result<bool, Failed> {
-    let bounding = caps::has_cap(None, CapSet::Effective, caps::Capability::CAP_SETPCAP).unwrap_or(false);
-    if bounding {
-        caps::clear(None, CapSet::Bounding).map_err(|error| Failed::plain(STAGE, error.to_string()))?;
-    }
+    let bounding = drop_bounding()?;
     for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
         caps::clear(None, set).map_err(|error| Failed::plain(STAGE, error.to_string()))?;
     }
     Ok(bounding)
+}
+
+/// Empties the bounding set where this process may. Tells whether it could.
+pub fn drop_bounding() -> Result<bool, Failed> {
+    let may = caps::has_cap(None, CapSet::Effective, caps::Capability::CAP_SETPCAP).unwrap_or(false);
+    if may {
+        caps::clear(None, CapSet::Bounding).map_err(|error| Failed::plain(STAGE, error.to_string()))?;
+    }
+    Ok(may)
 }

@@ -10,7 +10,7 @@ use super::Launch;
 use super::stage::{Failed, Filtered, Worker};
 use super::status::Message;
 use super::{selftest, sys};
-use crate::sandbox::linux::plan::{Exec, Program};
+use crate::sandbox::linux::plan::{Exec, Outside, Program};
 
 const STAGE: &str = "exec";
 
@@ -22,7 +22,7 @@ impl Worker<Filtered> {
     pub fn run(self, launch: &Launch) -> Failed {
         let never = match &launch.plan.program {
             Program::Execute(exec) => self.execute(launch, exec),
-            Program::SelfTest { hidden } => self.test(launch, hidden),
+            Program::SelfTest { hidden, outside } => self.test(launch, hidden, outside.as_ref()),
         };
         match never {
             Ok(never) => match never {},
@@ -35,9 +35,15 @@ impl Worker<Filtered> {
         launch.reporter.send(&ready, None).map_err(|error| Failed::io(STAGE, "reporting", &error))
     }
 
-    fn test(self, launch: &Launch, hidden: &[PathBuf]) -> Result<Infallible, Failed> {
+    fn test(
+        self,
+        launch: &Launch,
+        hidden: &[PathBuf],
+        outside: Option<&Outside>,
+    ) -> Result<Infallible, Failed> {
         self.ready(launch)?;
-        let breaches = selftest::breaches(hidden);
+        let mut breaches = selftest::breaches(hidden);
+        breaches.extend(outside.into_iter().flat_map(|outside| selftest::confined(outside, &launch.plan)));
         let report = Message::SelfTest { breaches };
         launch.reporter.send(&report, None).map_err(|error| Failed::io(STAGE, "reporting", &error))?;
         sys::exit_now(0)

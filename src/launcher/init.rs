@@ -6,11 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{DumpableBehavior, Signal};
 
-use super::stage::{Failed, Worker, enforced};
+use super::stage::{Failed, Worker, enforced, partial};
 use super::status::Message;
 use super::sys::{self, Ended, Forked};
 use super::{Launch, caps, mounts, namespaces};
 use crate::sandbox::facts::LayerStatus;
+use crate::sandbox::linux::plan::RootStep;
 
 const STAGE: &str = "init";
 
@@ -26,15 +27,23 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
         return Err(Failed::plain(STAGE, "no root is planned"));
     };
     let root = mounts::build(&isolation, &launch.plan.contents, &launch.reporter)?;
+    // Files of the run are readable for others and writable for its user, as everywhere.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     launch.clock.mark("mounts");
     launch
         .reporter
         .send(&Message::Root, Some(root.work_dir.as_fd()))
         .map_err(|error| Failed::io(STAGE, "reporting the root", &error))?;
-    layers.push(mounts::seal_memory_files(&root.proc));
-    layers.insert(0, namespaces::become_unused(isolation.identity, root.proc.as_fd())?);
+    layers.push(mounts::seal_memory_files(root.proc.as_ref()));
+    layers.insert(0, namespaces::become_unused(isolation.identity, root.proc.as_ref())?);
     drop(root);
     layers.push(enforced("root of its own"));
+    if isolation.root.contains(&RootStep::OwnProc) {
+        layers.push(partial(
+            "/proc",
+            "an outer container covers parts of its own: only the main program is shown",
+        ));
+    }
     // A change of user has cleared it.
     die_with_guard()?;
     launch.clock.mark("identity");
@@ -51,7 +60,13 @@ fn start_worker(launch: &mut Launch, layers: Vec<LayerStatus>) -> Result<std::co
     let signals = sys::child_signal_fd().map_err(|error| Failed::io(STAGE, "watching children", &error))?;
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
-        Forked::Child => launch.reporter.fail(&work(launch, layers)),
+        Forked::Child => {
+            let steps = launch.plan.isolation.as_ref().map_or(&[][..], |isolation| &isolation.root);
+            match mounts::show_own_process(steps) {
+                Ok(()) => launch.reporter.fail(&work(launch, layers)),
+                Err(failed) => launch.reporter.fail(&failed),
+            }
+        }
         Forked::Parent(worker) => {
             launch.channel = None;
             super::silence(&[1, 2])?;

@@ -2,12 +2,15 @@
 //!
 //! It is a process of its own, the same binary re-executed, with one thread, so that it may fork and allocate
 //! freely. Three processes at most: the guard (the server's child, outside), the init (process 1 of the run's
-//! process namespace) and the worker, which becomes the program.
+//! process namespace) and the worker, which becomes the program. Without namespaces, a monitor takes the place of the
+//! first two.
 //!
 //! Invariants: it decides nothing, it knows only the plan; a layer that cannot be set up ends the run; what was
 //! enforced is reported, not assumed. It never knows scripts, packages, MCP, tokio or tracing.
 
 mod caps;
+pub mod cleanup;
+mod descendants;
 mod exec;
 mod guard;
 mod init;
@@ -17,6 +20,7 @@ mod monitor;
 mod mounts;
 mod namespaces;
 mod receive;
+mod scope;
 mod seccomp;
 mod selftest;
 mod stage;
@@ -60,7 +64,7 @@ pub fn main() -> ! {
     launch.clock.mark("plan");
     let failed = match launch.plan.supervision {
         Supervision::ProcessNamespace => guard::run(&mut launch),
-        Supervision::Subreaper => monitor::run(&mut launch),
+        Supervision::ScopeMonitor | Supervision::Subreaper => monitor::run(&mut launch),
     };
     launch.reporter.fail(&failed)
 }

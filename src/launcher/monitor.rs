@@ -1,15 +1,20 @@
-//! Supervision without a process namespace: the monitor collects every orphan of the run and ends what descends
-//! from it, when the main program has ended or the server goes away.
+//! Supervision without a process namespace: the monitor starts the worker, collects every orphan of the run, and
+//! ends all of it when the main program has ended or the server goes away.
+//!
+//! How it ends them is its plan's choice: by a Landlock domain of its own (`scope`), or by the family tree
+//! (`descendants`) where the kernel has no signal scope or the run is root's.
 
-use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::process::{Pid, Signal};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{DumpableBehavior, Signal};
 
-use super::stage::Failed;
+use super::stage::{Failed, absent, enforced, enforced_with};
 use super::sys::{self, Forked};
-use super::{Launch, init};
+use super::{Launch, caps, cleanup, descendants, init, namespaces, scope};
+use crate::sandbox::facts::LayerStatus;
+use crate::sandbox::linux::plan::Supervision;
 
 const STAGE: &str = "monitor";
 
@@ -20,19 +25,75 @@ pub fn run(launch: &mut Launch) -> Failed {
 }
 
 fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
+    let mut layers = Vec::new();
+    if let Some(id) = launch.plan.drop_to {
+        layers.push(become_unused(id)?);
+    }
+    layers.push(prepare_to_end(launch.plan.supervision)?);
     let itself = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(itself))
         .map_err(|error| Failed::errno(STAGE, "collecting orphans", error))?;
     let signals = sys::child_signal_fd().map_err(|error| Failed::io(STAGE, "watching children", &error))?;
+    launch.clock.mark("monitor");
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
-        Forked::Child => launch.reporter.fail(&init::work(launch, Vec::new())),
+        Forked::Child => {
+            // Should the kernel end the monitor for want of memory, the main program goes too.
+            let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+            launch.reporter.fail(&init::work(launch, layers))
+        }
         Forked::Parent(worker) => {
             launch.channel = None;
             super::silence(&[1, 2])?;
+            let _pinned = pin(launch, worker);
+            become_unreachable()?;
             watch(launch, &signals, worker)
         }
     }
+}
+
+/// Where the server is root: an unused user for everything from here on.
+fn become_unused(id: u32) -> Result<LayerStatus, Failed> {
+    caps::drop_bounding()?;
+    namespaces::drop_to(id).map_err(|error| Failed::io("identity", format!("becoming user {id}"), &error))?;
+    Ok(enforced_with("unused user", id.to_string()))
+}
+
+fn prepare_to_end(supervision: Supervision) -> Result<LayerStatus, Failed> {
+    let name = "signal scope";
+    match supervision {
+        Supervision::ScopeMonitor => scope::enter().map(|()| enforced(name)),
+        _ => Ok(absent(name, "the run is ended by its family tree")),
+    }
+}
+
+/// Rules for files of the process file system hold as long as the kernel remembers their names: held open here, it
+/// does so until the end of the run, however short of memory it is.
+fn pin(launch: &Launch, worker: i32) -> Vec<OwnedFd> {
+    let files = launch.plan.landlock.as_ref().and_then(|plan| plan.files.as_ref());
+    let names = files.into_iter().flat_map(|files| files.list.iter().chain(&files.read));
+    names
+        .filter_map(|name| name.strip_prefix("/proc").ok())
+        .filter_map(|name| {
+            let name = match name.strip_prefix("self") {
+                Ok(own) => std::path::Path::new("/proc").join(worker.to_string()).join(own),
+                Err(_) => std::path::Path::new("/proc").join(name),
+            };
+            // One that is gone needs no holding.
+            rustix::fs::open(&name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+        })
+        .collect()
+}
+
+/// Nothing of the run can trace this process or read its memory. Root's own run could anyhow, and its folder is
+/// removed with root's rights.
+fn become_unreachable() -> Result<(), Failed> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    caps::drop_all()?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| Failed::errno(STAGE, "becoming undumpable", error))
 }
 
 fn watch(launch: &Launch, signals: &OwnedFd, worker: i32) -> ! {
@@ -58,67 +119,11 @@ fn watch(launch: &Launch, signals: &OwnedFd, worker: i32) -> ! {
 
 /// Ends what is left of the run and removes its folder.
 fn finish(launch: &Launch) {
-    end_all();
+    match launch.plan.supervision {
+        Supervision::ScopeMonitor => scope::end_all(),
+        _ => descendants::end_all(),
+    }
     if let Some(folder) = &launch.plan.remove_after {
-        // The script may have taken permissions away from its own folders; what cannot be removed stays.
-        let _ = std::fs::remove_dir_all(folder);
+        cleanup::remove_folder(folder);
     }
-}
-
-/// Ends every process below this one. Each is stopped first, so that none can make another while the rest is found;
-/// only when a whole pass finds nobody new are they killed.
-fn end_all() {
-    let itself = rustix::process::getpid().as_raw_nonzero().get();
-    loop {
-        let mut stopped = HashSet::new();
-        loop {
-            let found = descendants(itself);
-            let new: Vec<i32> = found.into_iter().filter(|pid| !stopped.contains(pid)).collect();
-            if new.is_empty() {
-                break;
-            }
-            for pid in new {
-                send(pid, Signal::STOP);
-                stopped.insert(pid);
-            }
-        }
-        for &pid in &stopped {
-            send(pid, Signal::KILL);
-        }
-        while sys::reap().is_some() {}
-        if descendants(itself).is_empty() {
-            return;
-        }
-    }
-}
-
-fn send(pid: i32, signal: Signal) {
-    if let Some(pid) = Pid::from_raw(pid) {
-        // One that has ended meanwhile is what is wanted.
-        let _ = rustix::process::kill_process(pid, signal);
-    }
-}
-
-/// Processes below this one, as the process file system tells; zombies count until they are collected.
-fn descendants(root: i32) -> Vec<i32> {
-    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
-    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()) {
-        if let Some(parent) = parent_of(pid) {
-            children.entry(parent).or_default().push(pid);
-        }
-    }
-    let (mut found, mut open) = (Vec::new(), vec![root]);
-    while let Some(pid) = open.pop() {
-        let below = children.remove(&pid).unwrap_or_default();
-        found.extend(&below);
-        open.extend(below);
-    }
-    found
-}
-
-/// The parent's id: the second field after the name, which stands in parentheses and may hold anything.
-fn parent_of(pid: i32) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

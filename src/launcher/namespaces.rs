@@ -2,7 +2,7 @@
 //! run's own.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::UnshareFlags;
@@ -86,7 +86,7 @@ pub fn map_user(proc: BorrowedFd<'_>, outside_user: u32, outside_group: u32) -> 
 }
 
 /// Started by root, with the root already in place: becomes the unused user, in a user namespace that owns nothing.
-pub fn become_unused(identity: Identity, proc: BorrowedFd<'_>) -> Result<LayerStatus, Failed> {
+pub fn become_unused(identity: Identity, proc: Option<&OwnedFd>) -> Result<LayerStatus, Failed> {
     let name = "user namespace";
     let id = match identity {
         Identity::OwnUser => return Ok(enforced(name)),
@@ -96,13 +96,15 @@ pub fn become_unused(identity: Identity, proc: BorrowedFd<'_>) -> Result<LayerSt
     if let Identity::UnusedUnmapped(_) = identity {
         return Ok(absent(name, "refused on this machine; an unused user takes its place"));
     }
+    let Some(proc) = proc else { return Err(Failed::plain(STAGE, "no process file system of its own")) };
     unshare(UnshareFlags::NEWUSER)
         .map_err(|error| Failed::errno(STAGE, "unshare of a user namespace", error))?;
-    map_user(proc, id, id)?;
+    map_user(proc.as_fd(), id, id)?;
     Ok(enforced(name))
 }
 
-fn drop_to(id: u32) -> io::Result<()> {
+/// Becomes the user and group of this id, without any other group.
+pub fn drop_to(id: u32) -> io::Result<()> {
     use rustix::process::DumpableBehavior;
     use rustix::thread::{Gid, Uid};
     rustix::thread::set_thread_groups(&[])?;

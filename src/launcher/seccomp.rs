@@ -2,7 +2,7 @@
 
 use super::stage::{Failed, Filtered, Restricted, Worker, absent, enforced_with};
 use super::sys::{self, Instruction};
-use crate::sandbox::linux::plan::{PolicyTier, SeccompPlan};
+use crate::sandbox::linux::plan::{PolicyTier, SeccompPlan, SocketPolicy};
 use crate::sandbox::spec::Role;
 use crate::seccomp;
 
@@ -30,7 +30,12 @@ fn embedded(role: Role, tier: PolicyTier) -> Vec<Instruction> {
     };
     let tier = match tier {
         PolicyTier::Full => seccomp::Tier::Full,
-        PolicyTier::Confined => seccomp::Tier::Confined(seccomp::Sockets::All),
+        PolicyTier::Confined(sockets) => seccomp::Tier::Confined(match sockets {
+            SocketPolicy::All => seccomp::Sockets::All,
+            SocketPolicy::Local => seccomp::Sockets::Local,
+            SocketPolicy::Internet => seccomp::Sockets::Internet,
+            SocketPolicy::PairsOnly => seccomp::Sockets::PairsOnly,
+        }),
     };
     let program = seccomp::embedded(seccomp::Arch::native(), role, tier);
     program.iter().map(|insn| Instruction { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }).collect()

@@ -6,7 +6,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::MountFlags;
+use rustix::net::{AddressFamily, Protocol, SocketType};
+use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
+
+use super::sys;
+use crate::sandbox::linux::plan::{
+    LaunchPlan, Outside, PolicyTier, PortRule, SeccompPlan, SocketPolicy, Supervision,
+};
 
 /// What was not refused, in a few words each.
 pub fn breaches(hidden: &[PathBuf]) -> Vec<String> {
@@ -69,4 +76,54 @@ fn has_capability() -> bool {
 
 fn may_gain_privileges() -> bool {
     !rustix::thread::no_new_privs().unwrap_or(false)
+}
+
+/// What was not refused where no namespace hides the host, beside [`breaches`].
+pub fn confined(outside: &Outside, plan: &LaunchPlan) -> Vec<String> {
+    let sockets = match plan.seccomp {
+        Some(SeccompPlan::Embedded(_, PolicyTier::Confined(sockets))) => sockets,
+        _ => SocketPolicy::All,
+    };
+    let local = matches!(sockets, SocketPolicy::All | SocketPolicy::Local);
+    let network = plan.landlock.as_ref().is_some_and(|rules| rules.ports == PortRule::Untouched);
+    let scoped = plan.supervision == Supervision::ScopeMonitor;
+    let of_process = |name: &str| PathBuf::from(format!("/proc/{}/{name}", outside.process));
+    let acts = [
+        ("listing a folder that no rule names", readable(&outside.folder)),
+        ("making a file in a folder that no rule names", makes_file(&outside.folder)),
+        ("changing permissions outside", changes_permissions(&outside.folder)),
+        ("a signal to a process outside", scoped && may_signal(outside.process)),
+        ("limits of a process outside", sys::may_read_limits_of(outside.process)),
+        ("the environment of a process outside", readable(&of_process("environ"))),
+        ("the memory of a process outside", readable(&of_process("mem"))),
+        ("a local socket", !local && opens_socket(AddressFamily::UNIX, None)),
+        ("an internet socket", !network && opens_socket(AddressFamily::INET, None)),
+        ("a multipath socket", opens_socket(AddressFamily::INET, Some(rustix::net::ipproto::MPTCP))),
+        ("watching a folder", rustix::fs::inotify::init(rustix::fs::inotify::CreateFlags::CLOEXEC).is_ok()),
+    ];
+    acts.into_iter().filter(|(_, succeeded)| *succeeded).map(|(act, _)| act.to_owned()).collect()
+}
+
+fn makes_file(folder: &Path) -> bool {
+    writable(&folder.join(".self-test").to_string_lossy())
+}
+
+/// The filter may say yes and do nothing: what counts is what stands afterwards.
+fn changes_permissions(folder: &Path) -> bool {
+    let mode = || rustix::fs::stat(folder).map(|found| Mode::from_raw_mode(found.st_mode));
+    let Ok(before) = mode() else { return false };
+    let _ = rustix::fs::chmod(folder, Mode::RUSR);
+    let changed = mode().is_ok_and(|after| after != before);
+    if changed {
+        let _ = rustix::fs::chmod(folder, before);
+    }
+    changed
+}
+
+fn may_signal(process: i32) -> bool {
+    Pid::from_raw(process).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}
+
+fn opens_socket(family: AddressFamily, protocol: Option<Protocol>) -> bool {
+    rustix::net::socket(family, SocketType::STREAM, protocol).is_ok()
 }

@@ -118,6 +118,10 @@ pub unsafe fn adopt(fd: RawFd) -> OwnedFd {
 
 /// Puts a descriptor in the place of 0, 1, 2 or 3, kept open at exec. What was there is closed.
 pub fn place(fd: BorrowedFd<'_>, number: RawFd) -> io::Result<()> {
+    if fd.as_raw_fd() == number {
+        // A copy onto itself would leave it closed at exec.
+        return Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?);
+    }
     // SAFETY: dup2 closes `number`; the launcher owns descriptors 0 to 3 only through this function.
     check(libc::c_long::from(unsafe { libc::dup2(fd.as_raw_fd(), number) })).map(drop)
 }
@@ -137,7 +141,7 @@ pub fn loopback_up() -> io::Result<()> {
     // SAFETY: an all-zero ifreq is valid: it is plain data.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(c"lo".to_bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([*from]);
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
     // SAFETY: SIOCSIFFLAGS reads one ifreq, which outlives the call.
@@ -228,6 +232,35 @@ pub fn reap() -> Option<Ended> {
         cpu_us: microseconds(usage.ru_utime) + microseconds(usage.ru_stime),
         peak_memory: usage.ru_maxrss.unsigned_abs() << 10,
     })
+}
+
+/// Waits until one child has ended, and collects it. `false` when there is none any more.
+pub fn wait_for_child() -> bool {
+    loop {
+        // SAFETY: the kernel takes a null pointer for a status that is not wanted.
+        let pid = unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL) };
+        if pid > 0 {
+            return true;
+        }
+        if io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return false;
+        }
+    }
+}
+
+/// Sends a signal to every process that this one may send it to, but itself. In a Landlock signal scope that is the
+/// scope; without one it would be every process of the user: see `scope`, its only caller.
+pub fn kill_all_in_reach(signal: i32) -> io::Result<()> {
+    // SAFETY: no pointer is passed; who is reached is the caller's argument.
+    check(libc::c_long::from(unsafe { libc::kill(-1, signal) })).map(drop)
+}
+
+/// Whether this process may ask for the limits of another one.
+pub fn may_read_limits_of(pid: libc::pid_t) -> bool {
+    // SAFETY: an all-zero rlimit is valid: it is plain data.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is set, and the result goes to a live local of the right type.
+    unsafe { libc::prlimit(pid, libc::RLIMIT_CORE, std::ptr::null(), &raw mut limit) == 0 }
 }
 
 /// Blocks `SIGCHLD` and returns a descriptor that becomes readable when a child ends.

@@ -35,6 +35,17 @@ pub trait Sandbox: Send + Sync {
     /// What this backend can do here, and why not. Found out once, at start.
     fn facts(&self) -> &Facts;
 
+    /// Why the next better tier cannot be had here, and how to get it; `None` where there is none.
+    fn shortfall(&self) -> Option<&facts::Refusal> {
+        None
+    }
+
+    /// Whether what runs in a sandbox could read this host path if it were shown to it. A backend whose sandbox user is
+    /// not the caller, and which cannot mount, cannot show what lies in a closed folder.
+    fn reaches(&self, _path: &std::path::Path) -> bool {
+        true
+    }
+
     /// The whole plan for a specification, in words, without carrying anything out.
     fn explain(&self, spec: &SandboxSpec) -> Result<String, StartError>;
 
@@ -174,6 +185,8 @@ pub enum StartError {
         stage: String,
         /// What failed in it.
         detail: String,
+        /// The kernel's error number, where there is one.
+        errno: Option<i32>,
     },
     /// The specification cannot be carried out by this backend.
     #[error("this backend cannot carry out the specification: {0}")]

@@ -26,25 +26,35 @@ pub enum SelectError {
 
 /// Looks for what the backend can do here, and compares it with what is required.
 pub async fn select(backend: Backend, required: Option<Tier>) -> Result<Arc<dyn Sandbox>, SelectError> {
+    #[cfg(native)]
     let sandbox = build(backend).await;
+    #[cfg(not(native))]
+    let sandbox = build(backend);
     let facts = sandbox.facts();
     let Some(required) = required else {
-        tell(facts);
+        tell(sandbox.as_ref());
         return Ok(sandbox);
     };
     let (offered, remedy) = match &facts.tier {
         Ok(tier) if *tier >= required => return Ok(sandbox),
-        Ok(tier) => (tier.to_string(), "Require less, or choose another --sandbox-backend".to_owned()),
+        Ok(tier) => match sandbox.shortfall() {
+            Some(better) => (format!("{tier} ({})", better.reason), better.remedy.clone()),
+            None => (tier.to_string(), "Require less, or choose another --sandbox-backend".to_owned()),
+        },
         Err(refusal) => (format!("nothing ({})", refusal.reason), refusal.remedy.clone()),
     };
     Err(SelectError::TooLittle { required, backend: facts.backend, offered, remedy })
 }
 
 /// What the log says at start where the promise is not the full one.
-fn tell(facts: &Facts) {
-    match &facts.tier {
+fn tell(sandbox: &dyn Sandbox) {
+    match &sandbox.facts().tier {
         Ok(Tier::None) => tracing::warn!("scripts run on this machine without any isolation"),
-        Ok(_) => {}
+        Ok(tier) => {
+            if let Some(better) = sandbox.shortfall() {
+                tracing::warn!("the sandbox is {tier}: {}. {}", better.reason, better.remedy);
+            }
+        }
         Err(refusal) => tracing::warn!("no script can be run: {}. {}", refusal.reason, refusal.remedy),
     }
 }
@@ -59,7 +69,7 @@ async fn build(backend: Backend) -> Arc<dyn Sandbox> {
 }
 
 #[cfg(not(native))]
-async fn build(backend: Backend) -> Arc<dyn Sandbox> {
+fn build(backend: Backend) -> Arc<dyn Sandbox> {
     Arc::new(match backend {
         Backend::Docker => Missing::docker(),
         Backend::Native | Backend::None => Missing {

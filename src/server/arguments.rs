@@ -104,6 +104,32 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// A string, where there is one.
+    pub fn optional_text(&mut self, name: &'static str) -> Result<Option<String>, ArgumentError> {
+        if self.get(name).is_some() { self.text(name).map(Some) } else { Ok(None) }
+    }
+
+    /// A whole number that is not negative, where there is one.
+    pub fn number(&self, name: &'static str) -> Result<Option<u64>, ArgumentError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let number = match value {
+            Value::Number(number) => number.as_u64().or_else(|| whole(number.as_f64()?)),
+            Value::String(text) => digits(text.trim()),
+            _ => None,
+        };
+        let wrong = || ArgumentError::Type { name, wanted: "a whole number", got: shown(value) };
+        number.map(Some).ok_or_else(wrong)
+    }
+
+    /// One string or a list of them, which has to be there.
+    pub fn one_or_more(&self, name: &'static str) -> Result<Vec<String>, ArgumentError> {
+        match self.get(name) {
+            None => Err(ArgumentError::Missing(name)),
+            Some(Value::String(text)) if !text.trim_start().starts_with('[') => Ok(vec![text.clone()]),
+            Some(_) => self.list(name),
+        }
+    }
+
     /// A list of strings, empty where there is none. A string that holds a JSON list of strings is one, too.
     pub fn list(&self, name: &'static str) -> Result<Vec<String>, ArgumentError> {
         match self.get(name) {

@@ -20,11 +20,16 @@ impl Gate {
         Self { places: Semaphore::new(concurrent.clamp(1, Semaphore::MAX_PERMITS / 2) * 2), outbox }
     }
 
+    /// Waits for a client that reads, without a place: for calls that wait elsewhere for their turn.
+    pub async fn client_reads(&self) {
+        self.outbox.below(BACKLOG).await;
+    }
+
     /// Waits for a place, and for a client that reads. The place is free again when what is returned is dropped.
     pub async fn enter(&self) -> Option<SemaphorePermit<'_>> {
         // The semaphore is never closed, so there always is a place.
         let place = self.places.acquire().await.ok();
-        self.outbox.below(BACKLOG).await;
+        self.client_reads().await;
         place
     }
 }

@@ -2,8 +2,9 @@
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams,
-    InitializeResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities,
-    ServerConfig, Tool,
+    InitializeResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ResourceTemplate, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData, ServerHandler};
@@ -45,6 +46,10 @@ impl Handler {
         Some(family.as_ref())
     }
 
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        self.families.iter().flat_map(|(_, family)| family.templates()).collect()
+    }
+
     fn tools(&self) -> impl Iterator<Item = &Tool> {
         self.families.iter().flat_map(|(tools, _)| tools)
     }
@@ -52,7 +57,13 @@ impl Handler {
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder().enable_tools();
+        let capabilities = if self.templates().is_empty() {
+            capabilities.build()
+        } else {
+            capabilities.enable_resources().build()
+        };
+        ServerConfig::new(capabilities)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
             .with_server_info(Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")))
             .with_instructions(reply::INSTRUCTIONS)
@@ -102,6 +113,41 @@ impl ServerHandler for Handler {
             () = context.ct.cancelled() => Err(reply::cancelled()),
             result = work => Ok(result.into()),
             () = self.closing.cancelled() => Ok(reply::server_is_ending().into()),
+        }
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let mut resources = Vec::new();
+        for (_, family) in &self.families {
+            resources.extend(family.resources().await);
+        }
+        Ok(ListResourcesResult::with_all_items(resources))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(self.templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let reading = self.families.iter().find_map(|(_, family)| family.read(&request.uri));
+        let Some(reading) = reading else { return Err(reply::unknown_resource(&request.uri)) };
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Err(reply::cancelled()),
+            result = reading => Ok(result?.into()),
+            () = self.closing.cancelled() => Err(reply::cancelled()),
         }
     }
 }

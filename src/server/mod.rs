@@ -29,6 +29,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::execution::Execute;
+use crate::session::Sessions;
 use crate::settings::Settings;
 
 pub use stdio::{stdin, stdout, terminated};
@@ -54,14 +55,57 @@ pub enum ServeError {
     Loop(String),
 }
 
+/// Who does the work that clients ask for.
+#[derive(Clone)]
+pub struct Services {
+    /// Single runs.
+    pub executor: Arc<dyn Execute>,
+    /// Stateful sandboxes, where they are served. They are closed when the client goes.
+    pub sessions: Option<Sessions>,
+}
+
+/// Serves one client with single runs only; see [`serve_all`].
+pub async fn serve<R, W>(
+    executor: Arc<dyn Execute>,
+    settings: &Settings,
+    stdin: R,
+    stdout: W,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    serve_all(Services { executor, sessions: None }, settings, stdin, stdout, shutdown).await
+}
+
 /// Serves one client until its input ends, its output breaks, or `shutdown` completes.
 ///
 /// At the end of input, calls in flight get [`END_OF_INPUT_GRACE`]; whatever still runs is then dropped (which kills
 /// it) and answered with an error, as long as somebody reads. A broken output or `shutdown` drops it at once.
 ///
-/// Must be called within a tokio runtime. When it returns, no call is running.
-pub async fn serve<R, W>(
-    executor: Arc<dyn Execute>,
+/// Must be called within a tokio runtime. When it returns, no call is running and every stateful sandbox is closed.
+pub async fn serve_all<R, W>(
+    services: Services,
+    settings: &Settings,
+    stdin: R,
+    stdout: W,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServeError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let sessions = services.sessions.clone();
+    let served = serve_calls(services, settings, stdin, stdout, shutdown).await;
+    if let Some(sessions) = sessions {
+        sessions.close_all().await;
+    }
+    served
+}
+
+async fn serve_calls<R, W>(
+    services: Services,
     settings: &Settings,
     stdin: R,
     stdout: W,
@@ -77,7 +121,7 @@ where
     let transport = transport::LineTransport::new(stdin, outbox.clone(), closing.clone());
     let input_fault = transport.fault();
     let gate = gate::Gate::new(settings.max_concurrent, outbox.clone());
-    let families = tools::families(executor, settings);
+    let families = tools::families(services, settings);
     let handler = handler::Handler::new(families, gate, outbox, closing.clone());
 
     let service = serve_directly::<RoleServer, _, _, _, _>(handler, transport, None);

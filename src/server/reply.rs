@@ -8,6 +8,7 @@ mod environment;
 mod failure;
 mod protocol;
 mod report;
+mod session;
 
 use std::fmt;
 use std::time::Duration;
@@ -27,6 +28,10 @@ pub use protocol::{
     unreadable, unusable_id, wrong_params,
 };
 pub use report::report;
+pub use session::{
+    SCHEME, cell, closed, created, file_read, files, installed, resource, resource_error, session_failure,
+    session_list, status, stored, unknown_resource,
+};
 
 /// What stands in every result of the lowest tier.
 const UNCONFINED: &str = "unconfined: no sandbox protects this machine from the script";

@@ -1,6 +1,7 @@
 //! What the seccomp tests share: argument values that tell a rule from its near misses, and the kernel's side of
 //! installing a filter.
 #![allow(dead_code, reason = "each test binary uses its part")]
+#[cfg(target_os = "linux")]
 pub mod witness;
 
 use mcp_python_exec_sandbox::seccomp::compiler::{Decision, Policy, Test};

@@ -19,7 +19,8 @@ use mcp_python_exec_sandbox::sandbox::{
     Backend, BoxFuture, ExitStatus, LayerState, LayerStatus, Tier, Usage,
 };
 use mcp_python_exec_sandbox::server::{ServeError, serve};
-use mcp_python_exec_sandbox::settings::Settings;
+use mcp_python_exec_sandbox::session::SessionSettings;
+use mcp_python_exec_sandbox::settings::{Settings, ToolFamily};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 use tokio::sync::oneshot;
@@ -44,7 +45,10 @@ pub fn settings() -> Settings {
         data_dir: None,
         cache_size: 1 << 30,
         resolve_ttl: std::time::Duration::from_hours(24),
+        source_builds: mcp_python_exec_sandbox::environment::SourceBuilds::Allowed,
         allow_http_index: false,
+        tools: vec![ToolFamily::Execute, ToolFamily::Sandbox],
+        sessions: SessionSettings::default(),
     }
 }
 

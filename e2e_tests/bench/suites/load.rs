@@ -24,13 +24,7 @@ pub fn bursts(setting: &Setting, report: &mut Report) -> Result<(), String> {
         ("ours, pool", Server::start(setting, &["--max-concurrent", "16"])?),
         ("ours, pool off", Server::start(setting, &["--max-concurrent", "16", "--pool-size", "0"])?),
     ];
-    let times = |name: &str| Times {
-        name: name.to_owned(),
-        total: Vec::new(),
-        first: Vec::new(),
-        cpu: Duration::ZERO,
-    };
-    let mut all = vec![times(bare.name()), times("ours, pool"), times("ours, pool off")];
+    let mut all = vec![Times::new(bare.name()), Times::new("ours, pool"), Times::new("ours, pool off")];
     for (_, server) in &mut servers {
         burst(server, BURST)?;
     }

@@ -16,13 +16,7 @@ use crate::setting::{HELLO, Setting};
 pub fn startup(setting: &Setting, report: &mut Report) -> Result<(), String> {
     let script = setting.script("hello.py", HELLO)?;
     let mut bare = Direct::python("bare python", &setting.python, &script);
-    let times = |name: &str| Times {
-        name: name.to_owned(),
-        total: Vec::new(),
-        first: Vec::new(),
-        cpu: Duration::ZERO,
-    };
-    let mut all = [times("bare python"), times("start to initialize")];
+    let mut all = [Times::new("bare python"), Times::new("start to initialize")];
     for _ in 0..setting.flags.rounds {
         let started = Instant::now();
         bare.once()?;

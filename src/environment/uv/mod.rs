@@ -3,7 +3,10 @@
 mod fetch;
 mod find;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use super::data_dir::{DataDir, unique};
+use super::failure::EnvironmentError;
 
 pub use find::{Finder, is_script};
 
@@ -44,6 +47,24 @@ impl Uv {
     /// Stands in where no uv is needed because there is nothing to install.
     pub(super) fn unused() -> Self {
         Self { path: PathBuf::new(), version: MINIMUM, note: None }
+    }
+
+    /// The same uv in the data folder, for a sandbox that cannot show the place where it was found.
+    pub(super) fn copied_to(&self, data: &DataDir) -> Result<Self, EnvironmentError> {
+        let folder = data.uv().join(self.version.to_string());
+        let path = folder.join("uv");
+        let size = |path: &Path| path.metadata().map(|found| found.len());
+        let copy = || -> std::io::Result<()> {
+            std::fs::create_dir_all(&folder)?;
+            if size(&path).ok() != Some(size(&self.path)?) {
+                let beside = folder.join(format!("uv-{}", unique()));
+                std::fs::copy(&self.path, &beside)?;
+                std::fs::rename(&beside, &path)?;
+            }
+            Ok(())
+        };
+        copy().map_err(|error| EnvironmentError::storage("uv could not be copied", &error))?;
+        Ok(Self { path, ..self.clone() })
     }
 }
 

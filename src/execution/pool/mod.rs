@@ -145,13 +145,13 @@ impl Inner {
             self.shelves().clear();
             return false;
         }
-        let Some((shelf, spec)) = self.shelves().next_missing(Instant::now()) else { return false };
+        let Some((place, spec)) = self.shelves().next_missing(Instant::now()) else { return false };
         let started = self.sandbox.start_waiting(&spec, Path::new(SCRIPT)).await;
         match started {
-            Ok(slot) => self.shelves().put(shelf, slot),
+            Ok(slot) => self.shelves().put(place, slot),
             Err(error) => {
                 tracing::debug!(%error, "no sandbox waits");
-                self.shelves().failed(shelf, Instant::now());
+                self.shelves().failed(place, Instant::now());
             }
         }
         true

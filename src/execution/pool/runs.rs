@@ -57,7 +57,9 @@ mod tests {
         assert!(!runs.processor_is_free(now) || numbers.len() < 64);
         assert_eq!(runs.next_change(now), Some(now + YOUNG));
         assert!(runs.processor_is_free(now + YOUNG));
-        numbers.into_iter().for_each(|number| runs.end(number));
+        for number in numbers {
+            runs.end(number);
+        }
         assert!(runs.processor_is_free(now));
         assert_eq!(runs.next_change(now), None);
     }

@@ -26,7 +26,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// All shelves, the one used last first. `S` is what waits, `P` what keeps its environment in use.
 pub struct Shelves<S, P> {
     size: usize,
-    shelves: Vec<Shelf<S, P>>,
+    all: Vec<Shelf<S, P>>,
     next_number: u64,
 }
 
@@ -65,23 +65,23 @@ fn same(a: &SandboxSpec, b: &SandboxSpec) -> bool {
 impl<S, P> Shelves<S, P> {
     /// No shelf, and room for `size` that wait.
     pub fn new(size: usize) -> Self {
-        Self { size, shelves: Vec::new(), next_number: 0 }
+        Self { size, all: Vec::new(), next_number: 0 }
     }
 
     /// Takes one that waits and is fit; those that are not are dropped.
     pub fn take(&mut self, spec: &SandboxSpec, now: Instant, is_fit: impl Fn(&S) -> bool) -> Found<S> {
-        let Some(shelf) = self.shelves.iter_mut().find(|shelf| same(&shelf.spec, spec)) else {
+        let Some(place) = self.all.iter_mut().find(|place| same(&place.spec, spec)) else {
             return Found::Nothing;
         };
-        shelf.note_call(now);
-        while let Some(slot) = shelf.ready.pop_front() {
+        place.note_call(now);
+        while let Some(slot) = place.ready.pop_front() {
             if is_fit(&slot) {
                 return Found::Ready(slot);
             }
         }
-        if shelf.starting > shelf.waiters.len() {
+        if place.starting > place.waiters.len() {
             let (sender, coming) = oneshot::channel();
-            shelf.waiters.push_back(sender);
+            place.waiters.push_back(sender);
             return Found::Starting(coming);
         }
         Found::Nothing
@@ -93,19 +93,19 @@ impl<S, P> Shelves<S, P> {
         if self.size == 0 {
             return false;
         }
-        let found = self.shelves.iter().position(|shelf| same(&shelf.spec, spec));
-        let mut shelf = if let Some(at) = found {
-            self.shelves.remove(at)
+        let found = self.all.iter().position(|place| same(&place.spec, spec));
+        let mut place = if let Some(at) = found {
+            self.all.remove(at)
         } else {
             self.next_number += 1;
-            self.shelves.truncate(SHELVES - 1);
+            self.all.truncate(SHELVES - 1);
             let spec = SandboxSpec { files: Vec::new(), ..spec.clone() };
             let pin = may_wait(&pin).then_some(pin);
             Shelf::new(self.next_number, spec, pin, now)
         };
-        shelf.used = now;
-        let may_wait = shelf.pin.is_some();
-        self.shelves.insert(0, shelf);
+        place.used = now;
+        let may_wait = place.pin.is_some();
+        self.all.insert(0, place);
         may_wait
     }
 
@@ -113,66 +113,66 @@ impl<S, P> Shelves<S, P> {
     pub fn next_missing(&mut self, now: Instant) -> Option<(u64, SandboxSpec)> {
         let mut left = self.size;
         let mut missing = None;
-        for (at, shelf) in self.shelves.iter().enumerate() {
-            let wanted = shelf.wanted().min(left);
+        for (at, place) in self.all.iter().enumerate() {
+            let wanted = place.wanted().min(left);
             left -= wanted;
-            if shelf.starting + shelf.ready.len() < wanted && shelf.not_before.is_none_or(|at| now >= at) {
+            if place.starting + place.ready.len() < wanted && place.not_before.is_none_or(|at| now >= at) {
                 missing = Some(at);
                 break;
             }
         }
         let at = missing?;
-        let waiting: usize = self.shelves.iter().map(|shelf| shelf.starting + shelf.ready.len()).sum();
+        let waiting: usize = self.all.iter().map(|place| place.starting + place.ready.len()).sum();
         if waiting >= self.size {
             // Behind it lies more than its share: the oldest goes first.
-            let last = self.shelves[at + 1..].iter_mut().rev().find(|shelf| !shelf.ready.is_empty())?;
+            let last = self.all[at + 1..].iter_mut().rev().find(|place| !place.ready.is_empty())?;
             last.ready.pop_front();
         }
-        let shelf = &mut self.shelves[at];
-        shelf.starting += 1;
-        Some((shelf.number, shelf.spec.clone()))
+        let place = &mut self.all[at];
+        place.starting += 1;
+        Some((place.number, place.spec.clone()))
     }
 
     /// One has been started: for the call that has waited longest, or for the shelf.
     pub fn put(&mut self, number: u64, mut slot: S) {
-        let Some(shelf) = self.find(number) else { return };
-        shelf.starting = shelf.starting.saturating_sub(1);
-        shelf.not_before = None;
-        while let Some(waiter) = shelf.waiters.pop_front() {
+        let Some(place) = self.find(number) else { return };
+        place.starting = place.starting.saturating_sub(1);
+        place.not_before = None;
+        while let Some(waiter) = place.waiters.pop_front() {
             match waiter.send(slot) {
                 Ok(()) => return,
                 Err(back) => slot = back,
             }
         }
-        shelf.ready.push_back(slot);
+        place.ready.push_back(slot);
     }
 
     /// One could not be started.
     pub fn failed(&mut self, number: u64, now: Instant) {
-        let Some(shelf) = self.find(number) else { return };
-        shelf.starting = shelf.starting.saturating_sub(1);
-        shelf.not_before = Some(now + AFTER_FAILURE);
+        let Some(place) = self.find(number) else { return };
+        place.starting = place.starting.saturating_sub(1);
+        place.not_before = Some(now + AFTER_FAILURE);
         // Whoever waits runs without the pool.
-        shelf.waiters.truncate(shelf.starting);
+        place.waiters.truncate(place.starting);
     }
 
     fn find(&mut self, number: u64) -> Option<&mut Shelf<S, P>> {
-        self.shelves.iter_mut().find(|shelf| shelf.number == number)
+        self.all.iter_mut().find(|place| place.number == number)
     }
 
     /// Removes shelves that nobody has used for a while.
     pub fn drain(&mut self, now: Instant) {
-        self.shelves.retain(|shelf| now < shelf.used + IDLE);
+        self.all.retain(|place| now < place.used + IDLE);
     }
 
     /// When the next one is to be removed.
     pub fn next_drain(&self) -> Option<Instant> {
-        self.shelves.iter().map(|shelf| shelf.used + IDLE).min()
+        self.all.iter().map(|place| place.used + IDLE).min()
     }
 
     /// Removes everything.
     pub fn clear(&mut self) {
-        self.shelves.clear();
+        self.all.clear();
     }
 }
 
@@ -234,9 +234,9 @@ mod tests {
     /// Starts what is missing, each with the next number.
     fn fill(shelves: &mut Numbers, now: Instant, next: &mut u32) -> usize {
         let mut started = 0;
-        while let Some((shelf, spec)) = shelves.next_missing(now) {
+        while let Some((place, spec)) = shelves.next_missing(now) {
             assert!(spec.files.is_empty(), "no script waits");
-            shelves.put(shelf, *next);
+            shelves.put(place, *next);
             *next += 1;
             started += 1;
             assert!(started < 100, "it never has enough");
@@ -244,8 +244,8 @@ mod tests {
         started
     }
 
-    fn ready(found: Found<u32>) -> Option<u32> {
-        match found {
+    fn ready(shelves: &mut Numbers, program: &str, now: Instant) -> Option<u32> {
+        match shelves.take(&spec(program), now, |_| true) {
             Found::Ready(slot) => Some(slot),
             Found::Starting(_) | Found::Nothing => None,
         }
@@ -257,11 +257,12 @@ mod tests {
         assert!(matches!(shelves.take(&spec("a"), now, |_| true), Found::Nothing));
         assert!(keep(&mut shelves, "a", now));
         assert_eq!(fill(&mut shelves, now, &mut next), SHORTEST);
-        assert_eq!(ready(shelves.take(&spec("a"), now, |_| true)), Some(0));
+        assert_eq!(ready(&mut shelves, "a", now), Some(0));
         assert_eq!(fill(&mut shelves, now, &mut next), 1);
         // One that has died while it waited is passed over.
         let later = now + BURST;
-        assert_eq!(ready(shelves.take(&spec("a"), later, |&slot| slot != 1)), Some(2));
+        let found = shelves.take(&spec("a"), later, |&slot| slot != 1);
+        assert!(matches!(found, Found::Ready(2)));
         assert_eq!(fill(&mut shelves, later, &mut next), 2);
     }
 
@@ -295,7 +296,7 @@ mod tests {
         for call in 1..10 {
             let _ = shelves.take(&spec("a"), now + 2 * BURST * call, |_| true);
         }
-        assert_eq!(shelves.shelves[0].longest_burst, 24);
+        assert_eq!(shelves.all[0].longest_burst, 24);
     }
 
     #[test]
@@ -306,38 +307,38 @@ mod tests {
         keep(&mut shelves, "b", now);
         // One place is left, and the other is taken from the shelf behind.
         assert_eq!(fill(&mut shelves, now, &mut next), 2);
-        assert_eq!(ready(shelves.take(&spec("a"), now, |_| true)), Some(1));
-        assert_eq!(ready(shelves.take(&spec("b"), now, |_| true)), Some(2));
-        assert_eq!(ready(shelves.take(&spec("b"), now, |_| true)), Some(3));
+        assert_eq!(ready(&mut shelves, "a", now), Some(1));
+        assert_eq!(ready(&mut shelves, "b", now), Some(2));
+        assert_eq!(ready(&mut shelves, "b", now), Some(3));
     }
 
     #[test]
     fn a_call_waits_for_one_that_is_being_started_and_only_for_that() {
         let (mut shelves, now) = (Numbers::new(4), Instant::now());
         keep(&mut shelves, "a", now);
-        let (shelf, _) = shelves.next_missing(now).expect("one is missing");
+        let (place, _) = shelves.next_missing(now).expect("one is missing");
         let Found::Starting(mut first) = shelves.take(&spec("a"), now, |_| true) else {
             panic!("one is being started")
         };
         assert!(matches!(shelves.take(&spec("a"), now, |_| true), Found::Nothing));
-        shelves.put(shelf, 7);
+        shelves.put(place, 7);
         assert_eq!(first.try_recv(), Ok(7));
         // A caller that has gone leaves its own to the shelf.
-        let (shelf, _) = shelves.next_missing(now).expect("one is missing");
+        let (place, _) = shelves.next_missing(now).expect("one is missing");
         drop(shelves.take(&spec("a"), now, |_| true));
-        shelves.put(shelf, 8);
-        assert_eq!(ready(shelves.take(&spec("a"), now, |_| true)), Some(8));
+        shelves.put(place, 8);
+        assert_eq!(ready(&mut shelves, "a", now), Some(8));
     }
 
     #[test]
     fn after_a_failure_callers_go_on_without_and_nothing_is_tried_for_a_while() {
         let (mut shelves, now, mut next) = (Numbers::new(4), Instant::now(), 0);
         keep(&mut shelves, "a", now);
-        let (shelf, _) = shelves.next_missing(now).expect("one is missing");
+        let (place, _) = shelves.next_missing(now).expect("one is missing");
         let Found::Starting(mut waiting) = shelves.take(&spec("a"), now, |_| true) else {
             panic!("one is being started")
         };
-        shelves.failed(shelf, now);
+        shelves.failed(place, now);
         assert!(waiting.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
         assert!(shelves.next_missing(now).is_none());
         assert_eq!(fill(&mut shelves, now + AFTER_FAILURE, &mut next), SHORTEST);
@@ -347,15 +348,15 @@ mod tests {
     fn idle_shelves_and_those_beyond_the_bound_go_and_late_starts_with_them() {
         let (mut shelves, now, mut next) = (Numbers::new(64), Instant::now(), 0);
         keep(&mut shelves, "a", now);
-        let (shelf, _) = shelves.next_missing(now).expect("one is missing");
+        let (place, _) = shelves.next_missing(now).expect("one is missing");
         assert_eq!(shelves.next_drain(), Some(now + IDLE));
         shelves.drain(now + IDLE);
-        shelves.put(shelf, 1);
+        shelves.put(place, 1);
         assert!(matches!(shelves.take(&spec("a"), now, |_| true), Found::Nothing));
         for number in 0..2 * SHELVES {
             keep(&mut shelves, &number.to_string(), now);
         }
-        assert_eq!(shelves.shelves.len(), SHELVES);
+        assert_eq!(shelves.all.len(), SHELVES);
         fill(&mut shelves, now, &mut next);
         shelves.clear();
         assert_eq!(shelves.next_drain(), None);

@@ -40,7 +40,8 @@ fn unescape(text: &str) -> String {
 
 /// What a mount at this place is to have; `None` for what the launcher mounted as it should be.
 fn wanted(steps: &[RootStep], place: &Path) -> Option<MountFlags> {
-    if place == Path::new("/") {
+    // Beside the root: what covers entries of /proc.
+    if place == Path::new("/") || place.parent() == Some(Path::new("/proc")) {
         return Some(MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV);
     }
     let bind = steps.iter().rev().find_map(|step| match step {
@@ -99,5 +100,6 @@ mod tests {
             !wanted(&writable, Path::new("/usr")).expect("a mount of the host").contains(MountFlags::RDONLY)
         );
         assert_eq!(wanted(&read_only, Path::new("/work")), None);
+        assert_eq!(wanted(&read_only, Path::new("/proc/sys")), wanted(&read_only, Path::new("/")));
     }
 }

@@ -18,6 +18,8 @@ pub struct HostLayout {
     pub devices: Vec<String>,
     /// Files that are shown in place of /proc/sys.
     pub kernel_settings: Vec<EtcEntry>,
+    /// Files of /proc that an assembled one shows.
+    pub proc_files: Vec<PathBuf>,
     /// Kernel-wide entries of /proc that exist here.
     pub proc_masked: Vec<MaskedEntry>,
 }
@@ -134,6 +136,10 @@ const PROC_SHOWN: [&str; 16] = [
     "devices",
 ];
 
+/// Files of /proc that say nothing of other processes and that programs ask for: shown by bind mounts where no fresh
+/// /proc can be had.
+const PROC_FILES: [&str; 7] = ["cpuinfo", "meminfo", "stat", "uptime", "loadavg", "filesystems", "version"];
+
 /// Where the root keeps what is shown in place of /proc/sys.
 const PROC_SYS: &str = "/.proc-sys";
 
@@ -164,7 +170,10 @@ impl HostLayout {
             .filter(|name| Path::new("/dev").join(name).exists())
             .map(|&name| name.to_owned())
             .collect();
-        Self { system, etc, devices, kernel_settings: kernel_settings(), proc_masked: proc_masked() }
+        let proc_files = PROC_FILES.map(|name| Path::new("/proc").join(name));
+        let proc_files = proc_files.into_iter().filter(|path| path.is_file()).collect();
+        let (kernel_settings, proc_masked) = (kernel_settings(), proc_masked());
+        Self { system, etc, devices, kernel_settings, proc_files, proc_masked }
     }
 
     /// Files of name resolution and of the sandbox's own user, as they stand now.

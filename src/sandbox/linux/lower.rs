@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::host::{EtcEntry, HostLayout, SystemEntry};
 use super::plan::{
-    Exec, Identity, Isolation, LandlockPlan, LaunchPlan, PolicyTier, Program, ResourceLimits, RootStep,
-    SeccompPlan, Supervision,
+    Exec, FileRules, Identity, Isolation, LandlockPlan, LaunchPlan, PolicyTier, PortRule, ProcSource,
+    Program, ResourceLimits, RootStep, Scopes, SeccompPlan, Supervision,
 };
 use crate::sandbox::StartError;
 use crate::sandbox::spec::{Access, HOME_DIR, Limits, Mount, MountSource, Network, SandboxSpec, WORK_DIR};
@@ -33,7 +33,12 @@ const DEV_LINKS: [(&str, &str); 5] = [
 const OWN_PROCESSES: u64 = 2;
 
 /// The plan of the full tier.
-pub fn full(spec: &SandboxSpec, host: &HostLayout, identity: Identity) -> Result<LaunchPlan, StartError> {
+pub fn full(
+    spec: &SandboxSpec,
+    host: &HostLayout,
+    identity: Identity,
+    proc: ProcSource,
+) -> Result<LaunchPlan, StartError> {
     let mounts = visible_mounts(spec, host)?;
     let mut root = system_steps(host);
     root.extend(etc_steps(&host.etc));
@@ -41,8 +46,10 @@ pub fn full(spec: &SandboxSpec, host: &HostLayout, identity: Identity) -> Result
     root.extend(host.devices.iter().map(|name| RootStep::Device { name: name.clone() }));
     root.extend(DEV_LINKS.map(|(target, to)| RootStep::Symlink { target: target.into(), to: to.into() }));
     root.push(RootStep::Devpts);
-    root.extend(etc_steps(&host.kernel_settings));
-    root.push(RootStep::Proc { masked: host.proc_masked.clone() });
+    if proc == ProcSource::Fresh {
+        root.extend(etc_steps(&host.kernel_settings));
+    }
+    root.extend(proc_steps(host, proc));
     root.extend(SCRATCH.map(|(target, mode)| RootStep::Scratch { target: target.into(), mode }));
     root.extend(mounts.iter().map(bind_step).collect::<Result<Vec<_>, _>>()?);
     for file in &spec.files {
@@ -59,6 +66,7 @@ pub fn full(spec: &SandboxSpec, host: &HostLayout, identity: Identity) -> Result
     };
     Ok(LaunchPlan {
         isolation: Some(isolation),
+        drop_to: None,
         supervision: Supervision::ProcessNamespace,
         remove_after: None,
         limits: resource_limits(&spec.limits, OWN_PROCESSES),
@@ -74,37 +82,43 @@ pub fn identity_files(identity: Identity) -> Vec<EtcEntry> {
     HostLayout::identity_files(identity.inside(), HOST_NAME)
 }
 
-/// The same with a program whose script comes later, through a pipe of its name.
-pub fn waiting(
-    spec: &SandboxSpec,
-    host: &HostLayout,
-    identity: Identity,
-    script: &Path,
-) -> Result<LaunchPlan, StartError> {
-    let mut plan = full(spec, host, identity)?;
+/// A plan with a root of its own, for a program whose script comes later, through a pipe of its name.
+pub fn waiting(mut plan: LaunchPlan, script: &Path) -> Result<LaunchPlan, StartError> {
+    let target = Path::new(WORK_DIR).join(inside(script)?);
     if let Some(isolation) = &mut plan.isolation {
-        isolation.root.push(RootStep::Fifo { target: Path::new(WORK_DIR).join(inside(script)?) });
+        isolation.root.push(RootStep::Fifo { target });
     }
     Ok(plan)
 }
 
 /// The plan without isolation: the host as it is, under supervision and with the limits that bind one process. The
-/// number of processes is not among them: the kernel would count all of the user's.
-pub fn unconfined(spec: &SandboxSpec, remove_after: Option<PathBuf>) -> LaunchPlan {
+/// number of processes is not among them: the kernel would count all of the user's. Where the supervisor has a signal
+/// scope of its own, the program gets one too, so that it cannot end its supervisor.
+pub fn unconfined(spec: &SandboxSpec, supervision: Supervision, remove_after: Option<PathBuf>) -> LaunchPlan {
+    let scope = LandlockPlan {
+        files: None,
+        ports: PortRule::Untouched,
+        scopes: Scopes::Signals,
+        minimum_abi: SCOPES_SINCE,
+    };
     LaunchPlan {
         isolation: None,
-        supervision: Supervision::Subreaper,
+        drop_to: None,
+        supervision,
         remove_after,
         limits: ResourceLimits { processes: None, ..resource_limits(&spec.limits, 0) },
-        landlock: None,
+        landlock: (supervision == Supervision::ScopeMonitor).then_some(scope),
         seccomp: None,
         program: Program::Execute(exec(spec)),
         contents: Vec::new(),
     }
 }
 
+/// First Landlock ABI with scopes for signals and abstract sockets.
+pub const SCOPES_SINCE: u8 = 6;
+
 /// Kernel limits of each process.
-fn resource_limits(limits: &Limits, own_processes: u64) -> ResourceLimits {
+pub(super) fn resource_limits(limits: &Limits, own_processes: u64) -> ResourceLimits {
     ResourceLimits {
         data: Some(limits.memory),
         processes: Some(limits.processes + own_processes),
@@ -114,7 +128,7 @@ fn resource_limits(limits: &Limits, own_processes: u64) -> ResourceLimits {
 }
 
 /// The program of a plan.
-fn exec(spec: &SandboxSpec) -> Exec {
+pub(super) fn exec(spec: &SandboxSpec) -> Exec {
     let command = spec.command.clone();
     Exec {
         program: command.program,
@@ -123,6 +137,21 @@ fn exec(spec: &SandboxSpec) -> Exec {
         cwd: command.cwd,
         channel: spec.channel,
     }
+}
+
+fn proc_steps(host: &HostLayout, source: ProcSource) -> Vec<RootStep> {
+    if source == ProcSource::Fresh {
+        return vec![RootStep::Proc { masked: host.proc_masked.clone() }];
+    }
+    let shown = host.proc_files.iter().map(|path| RootStep::Bind {
+        source: path.clone(),
+        target: path.clone(),
+        access: Access::ReadOnly,
+        directory: false,
+    });
+    let links = [("/proc/mounts", "self/mounts"), ("/proc/net", "self/net")];
+    let links = links.map(|(target, to)| RootStep::Symlink { target: target.into(), to: to.into() });
+    [RootStep::OwnProc].into_iter().chain(shown).chain(links).collect()
 }
 
 fn inside(path: &Path) -> Result<&Path, StartError> {
@@ -207,5 +236,6 @@ fn landlock(root: &[RootStep], host: &HostLayout) -> LandlockPlan {
             _ => {}
         }
     }
-    LandlockPlan { list: vec!["/".into()], read_execute, read_write, scoped: true, minimum_abi: 0 }
+    let files = FileRules { list: vec!["/".into()], read_execute, read_write, ..FileRules::default() };
+    LandlockPlan { files: Some(files), ports: PortRule::Untouched, scopes: Scopes::All, minimum_abi: 0 }
 }

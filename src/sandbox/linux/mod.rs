@@ -3,20 +3,29 @@
 //! It lowers a specification to a launch plan and starts a launcher with it. It knows nothing of scripts,
 //! environments or MCP; the launcher knows nothing but the plan.
 
+mod confined;
+mod diagnosis;
 pub mod host;
 pub mod lower;
+mod mode;
+mod observe;
 pub mod plan;
+mod private_folder;
+mod probe;
 mod spawn;
 mod users;
 mod waiting;
 
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
-use super::facts::{Backend, Facts, LayerStatus, Refusal, Tier};
-use super::spec::{Access, Command, Limits, MountSource, Network, Role, SandboxSpec};
+use super::facts::{Backend, Facts, LayerState, LayerStatus, Refusal, Tier};
+use super::spec::{Access, MountSource, Role, SandboxSpec};
 use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
 use host::HostLayout;
-use plan::{Identity, LaunchPlan, Program};
+use mode::Mode;
+use plan::{LaunchPlan, Supervision};
+use private_folder::PrivateFolder;
 use spawn::Executable;
 use users::{User, Users};
 use waiting::{Terms, Waiter};
@@ -28,50 +37,19 @@ pub struct LinuxSandbox {
     users: Users,
     mode: Mode,
     facts: Facts,
-}
-
-/// How sandboxes are built here: chosen once, at start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    /// An ordinary user: a user namespace that owns the rest.
-    OwnUser,
-    /// Root: an unused user for each run, in a user namespace of its own.
-    Unused,
-    /// Root, where user namespaces are refused.
-    UnusedUnmapped,
-    /// No isolation: only supervision.
-    Unconfined,
+    /// Why the next better tier cannot be had.
+    shortfall: Option<Refusal>,
 }
 
 impl LinuxSandbox {
-    /// Finds out what this machine allows and builds one throw-away sandbox to prove it.
-    pub async fn probe() -> Self {
-        let is_root = rustix::process::geteuid().is_root();
-        let candidates: &[Mode] =
-            if is_root { &[Mode::Unused, Mode::UnusedUnmapped, Mode::OwnUser] } else { &[Mode::OwnUser] };
-        let mut sandbox = Self::with(candidates[0]);
-        let mut first_error = None;
-        for &mode in candidates {
-            sandbox.mode = mode;
-            match sandbox.try_once().await {
-                Ok(layers) => {
-                    sandbox.facts = Facts { backend: Backend::Native, tier: Ok(Tier::Full), layers };
-                    return sandbox;
-                }
-                Err(error) => first_error = first_error.or(Some(error)),
-            }
-        }
-        let refusal = first_error.map_or_else(
-            || Refusal { reason: "no way was tried".to_owned(), remedy: String::new() },
-            |error| refusal(&error),
-        );
-        sandbox.facts = Facts { backend: Backend::Native, tier: Err(refusal), layers: Vec::new() };
-        sandbox
-    }
-
     /// No isolation: the same supervision and limits, and `unconfined` in every report.
     pub fn unconfined() -> Self {
-        let mut sandbox = Self::with(Mode::Unconfined);
+        let supervision = if rustix::process::geteuid().is_root() {
+            Supervision::Subreaper
+        } else {
+            confined::supervision(probe::landlock_abi())
+        };
+        let mut sandbox = Self::with(Mode::Unconfined(supervision));
         sandbox.facts = Facts { backend: Backend::None, tier: Ok(Tier::None), layers: Vec::new() };
         sandbox
     }
@@ -85,138 +63,129 @@ impl LinuxSandbox {
             users: Users::default(),
             mode,
             facts,
+            shortfall: None,
         }
     }
 
-    /// Without isolation: starts the program, and has the supervisor remove a folder after its end.
-    pub async fn start_in(&self, spec: &SandboxSpec, remove_after: PathBuf) -> Result<Running, StartError> {
-        let plan = lower::unconfined(spec, Some(remove_after));
-        spawn::start(&self.executable, &plan, spec).await
-    }
-
-    /// Builds a whole sandbox in which forbidden acts are tried.
-    async fn try_once(&self) -> Result<Vec<LayerStatus>, StartError> {
-        let spec = SandboxSpec {
-            role: Role::Run,
-            command: Command {
-                program: "/".into(),
-                args: Vec::new(),
-                env: std::collections::BTreeMap::new(),
-                cwd: super::spec::WORK_DIR.into(),
-            },
-            mounts: Vec::new(),
-            files: Vec::new(),
-            network: Network::None,
-            limits: Limits::default(),
-            channel: false,
-        };
+    /// Starts a launcher with the plan for this specification.
+    async fn launch(&self, spec: &SandboxSpec) -> Result<(Running, Option<User>), StartError> {
         let user = self.user(spec.role)?;
-        let mut plan = self.plan(&spec, user.as_ref())?;
-        plan.program = Program::SelfTest { hidden: hidden_folders() };
-        spawn::self_test(&self.executable, &plan, &spec).await
-    }
-
-    fn usable(&self) -> Result<(), StartError> {
-        let unavailable = |Refusal { reason, remedy }: &Refusal| StartError::Unavailable {
-            reason: reason.clone(),
-            remedy: remedy.clone(),
+        let id = user.as_ref().map(|user| user.id);
+        own_writable_mounts(spec, id)?;
+        let Some(folder) = self.private_folder(spec, id)? else {
+            let plan = self.plan(spec, None, id)?;
+            return Ok((spawn::start(&self.executable, &plan, spec).await?, user));
         };
-        self.facts.tier.as_ref().map(drop).map_err(unavailable)
-    }
-
-    async fn launch(&self, spec: &SandboxSpec) -> Result<Running, StartError> {
-        self.usable()?;
-        let user = self.user(spec.role)?;
-        let plan = self.plan(spec, user.as_ref())?;
-        self.carry_out(&plan, spec, user).await
+        let placed = folder.place(spec);
+        let plan = self.plan(&placed, Some(&folder), id)?;
+        let work_dir = std::fs::File::open(folder.work())
+            .map_err(|source| StartError::Io { context: "opening the work directory", source })?;
+        let mut running = spawn::start(&self.executable, &plan, &placed).await?;
+        // From here on the supervisor removes it: it outlives a server that is killed.
+        folder.release();
+        running.work_dir = Some(work_dir.into());
+        running.layers.extend(self.absent_layers());
+        Ok((running, user))
     }
 
     /// Starts a program whose script comes later.
     async fn launch_waiting(&self, spec: &SandboxSpec, script: &Path) -> Result<Waiter, StartError> {
         self.usable()?;
+        let Mode::Full(way, proc) = self.mode else {
+            let why = "without a work directory of its own no program waits";
+            return Err(StartError::Unsupported(why.to_owned()));
+        };
         let user = self.user(spec.role)?;
-        let identity = self.identity(user.as_ref()).ok_or_else(|| {
-            StartError::Unsupported("without a work directory of its own no program waits".to_owned())
-        })?;
+        let id = user.as_ref().map(|user| user.id);
+        let identity = way.identity(id.unwrap_or_default());
+        own_writable_mounts(spec, id)?;
         let terms = Terms::now(script, identity);
-        let plan = lower::waiting(spec, &self.host, identity, script)?;
-        Waiter::ready(self.carry_out(&plan, spec, user).await?, terms).await
+        let plan = lower::waiting(lower::full(spec, &self.host, identity, proc)?, script)?;
+        let running = spawn::start(&self.executable, &plan, spec).await?;
+        Waiter::ready(with_user(running, user), terms).await
     }
 
-    async fn carry_out(
-        &self,
-        plan: &LaunchPlan,
-        spec: &SandboxSpec,
-        user: Option<User>,
-    ) -> Result<Running, StartError> {
-        own_writable_mounts(spec, user.as_ref())?;
-        let mut running = spawn::start(&self.executable, plan, spec).await?;
-        if let Some(user) = user {
-            running.control = Box::new(WithUser { control: running.control, _user: user });
-        }
-        Ok(running)
+    fn usable(&self) -> Result<(), StartError> {
+        let unavailable = |refusal: &Refusal| {
+            let (reason, remedy) = (refusal.reason.clone(), refusal.remedy.clone());
+            StartError::Unavailable { reason, remedy }
+        };
+        self.facts.tier.as_ref().map(drop).map_err(unavailable)
     }
 
     fn user(&self, role: Role) -> Result<Option<User>, StartError> {
+        if !self.mode.takes_user(rustix::process::geteuid().is_root()) {
+            return Ok(None);
+        }
+        let none = || StartError::Unsupported("64 sandboxes run already; close some first".to_owned());
+        self.users.take(role).map(Some).ok_or_else(none)
+    }
+
+    /// The run's folder on the host, where it has no root of its own.
+    fn private_folder(
+        &self,
+        spec: &SandboxSpec,
+        owner: Option<u32>,
+    ) -> Result<Option<PrivateFolder>, StartError> {
+        if matches!(self.mode, Mode::Full(..)) {
+            return Ok(None);
+        }
+        PrivateFolder::create(spec, owner)
+            .map(Some)
+            .map_err(|source| StartError::Io { context: "making a temporary folder", source })
+    }
+
+    fn plan(
+        &self,
+        spec: &SandboxSpec,
+        folder: Option<&PrivateFolder>,
+        user: Option<u32>,
+    ) -> Result<LaunchPlan, StartError> {
+        let imagined = PrivateFolder::imagined();
+        let folder = folder.unwrap_or(&imagined).path();
         match self.mode {
-            Mode::OwnUser | Mode::Unconfined => Ok(None),
-            Mode::Unused | Mode::UnusedUnmapped => {
-                let none =
-                    || StartError::Unsupported("64 sandboxes run already; close some first".to_owned());
-                self.users.take(role).map(Some).ok_or_else(none)
+            Mode::Full(way, proc) => {
+                lower::full(spec, &self.host, way.identity(user.unwrap_or_default()), proc)
+            }
+            Mode::Confined { abi } => {
+                confined::plan(spec, &confined::Ground { host: &self.host, folder, drop_to: user, abi })
+            }
+            Mode::Unconfined(supervision) => {
+                Ok(lower::unconfined(spec, supervision, Some(folder.to_owned())))
             }
         }
     }
 
-    fn plan(&self, spec: &SandboxSpec, user: Option<&User>) -> Result<LaunchPlan, StartError> {
-        match self.identity(user) {
-            Some(identity) => lower::full(spec, &self.host, identity),
-            None => Ok(lower::unconfined(spec, None)),
-        }
+    /// What the tier lacks as a whole, for reports.
+    fn absent_layers(&self) -> Option<LayerStatus> {
+        let what = "refused here: host name, process ids and whether a file exists are visible";
+        let absent =
+            || LayerStatus { name: "namespaces".to_owned(), state: LayerState::Absent(what.to_owned()) };
+        matches!(self.mode, Mode::Confined { .. }).then(absent)
     }
-
-    /// How a run gets a user of its own; `None` without isolation.
-    fn identity(&self, user: Option<&User>) -> Option<Identity> {
-        let id = user.map_or(0, |user| user.id);
-        match self.mode {
-            Mode::OwnUser => Some(Identity::OwnUser),
-            Mode::Unused => Some(Identity::Unused(id)),
-            Mode::UnusedUnmapped => Some(Identity::UnusedUnmapped(id)),
-            Mode::Unconfined => None,
-        }
-    }
-}
-
-/// Folders of the host that no sandbox shows: where this program was started and the user's home.
-fn hidden_folders() -> Vec<PathBuf> {
-    let system = ["/usr", "/bin", "/lib", "/etc", "/proc", "/dev", "/tmp", "/var/tmp", "/home/sandbox"];
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let candidates = std::env::current_dir().ok().into_iter().chain(home);
-    candidates
-        .filter(|path| path.parent().is_some() && !system.iter().any(|shown| path.starts_with(shown)))
-        .collect()
 }
 
 /// As root, what a stage may write has to belong to the user that it becomes.
-fn own_writable_mounts(spec: &SandboxSpec, user: Option<&User>) -> Result<(), StartError> {
-    let Some(user) = user else { return Ok(()) };
+fn own_writable_mounts(spec: &SandboxSpec, user: Option<u32>) -> Result<(), StartError> {
+    let Some(id) = user else { return Ok(()) };
     for mount in spec.mounts.iter().filter(|mount| mount.access == Access::ReadWrite) {
         if let MountSource::Host(path) = &mount.source {
-            std::os::unix::fs::lchown(path, Some(user.id), Some(user.id)).map_err(|source| {
-                StartError::Io { context: "handing a folder to the sandbox's user", source }
+            std::os::unix::fs::lchown(path, Some(id), Some(id)).map_err(|source| StartError::Io {
+                context: "handing a folder to the sandbox's user",
+                source,
             })?;
         }
     }
     Ok(())
 }
 
-fn refusal(error: &StartError) -> Refusal {
-    Refusal {
-        reason: format!("this machine does not let this program build a sandbox ({error})"),
-        remedy: "Allow unprivileged user namespaces for it, or start it with --sandbox-backend none, which gives no \
-                 isolation"
-            .to_owned(),
-    }
+/// Whether any user can read what lies at a path. What is not there is nobody's obstacle.
+fn is_open_to_all(path: &Path) -> bool {
+    let allows = |path: &Path, bits: u32| {
+        std::fs::metadata(path).map_or(true, |found| found.permissions().mode() & bits == bits)
+    };
+    let (readable, passable) = (0o004, 0o001);
+    allows(path, readable) && path.ancestors().skip(1).all(|folder| allows(folder, passable))
 }
 
 impl Sandbox for LinuxSandbox {
@@ -224,14 +193,32 @@ impl Sandbox for LinuxSandbox {
         &self.facts
     }
 
+    fn shortfall(&self) -> Option<&Refusal> {
+        self.shortfall.as_ref()
+    }
+
+    fn reaches(&self, path: &Path) -> bool {
+        let becomes_another =
+            matches!(self.mode, Mode::Confined { .. }) && rustix::process::geteuid().is_root();
+        !becomes_another || is_open_to_all(path)
+    }
+
     fn explain(&self, spec: &SandboxSpec) -> Result<String, StartError> {
         let user = self.user(spec.role)?;
-        let plan = self.plan(spec, user.as_ref())?;
-        serde_json::to_string_pretty(&plan).map_err(|error| StartError::Unsupported(error.to_string()))
+        let id = user.as_ref().map(|user| user.id);
+        let plan = match self.mode {
+            Mode::Full(..) => self.plan(spec, None, id),
+            _ => self.plan(&PrivateFolder::imagined().place(spec), None, id),
+        };
+        serde_json::to_string_pretty(&plan?).map_err(|error| StartError::Unsupported(error.to_string()))
     }
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
-        Box::pin(self.launch(spec))
+        Box::pin(async move {
+            self.usable()?;
+            let (running, user) = self.launch(spec).await?;
+            Ok(with_user(running, user))
+        })
     }
 
     fn start_waiting<'a>(
@@ -244,6 +231,13 @@ impl Sandbox for LinuxSandbox {
             Ok(Box::new(waiter) as Box<dyn Waiting>)
         })
     }
+}
+
+fn with_user(mut running: Running, user: Option<User>) -> Running {
+    if let Some(user) = user {
+        running.control = Box::new(WithUser { control: running.control, _user: user });
+    }
+    running
 }
 
 /// Keeps a run's user taken until every process of the run is gone.

@@ -8,13 +8,19 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sandbox::spec::{Access, Role};
+use crate::sandbox::spec::Access;
+
+mod access;
+
+pub use access::{FileRules, LandlockPlan, PolicyTier, PortRule, Scopes, SeccompPlan, SocketPolicy};
 
 /// Everything the launcher does before it executes the program, in the order of the fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LaunchPlan {
     /// Namespaces and the root; `None` where user namespaces are refused or no isolation is asked for.
     pub isolation: Option<Isolation>,
+    /// Unused user that the launcher becomes before anything else; only without isolation, where the server is root.
+    pub drop_to: Option<u32>,
     /// Who ends every process of the run.
     pub supervision: Supervision,
     /// Folder that is removed when the run has ended; only without a root of its own.
@@ -141,8 +147,20 @@ pub enum RootStep {
         /// Entries that are hidden: kernel-wide ones.
         masked: Vec<MaskedEntry>,
     },
+    /// In place of a process file system: the main program's own folder of the caller's, as `/proc/self`. For where an
+    /// outer container has covered parts of its own, so that the kernel makes no fresh one.
+    OwnProc,
     /// Pseudo-terminals of its own.
     Devpts,
+}
+
+/// Where the run's process file system comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcSource {
+    /// The kernel makes a new one.
+    Fresh,
+    /// It is put together of parts of the caller's.
+    Assembled,
 }
 
 /// A kernel-wide entry of the process file system that is covered.
@@ -172,6 +190,8 @@ pub enum Cover {
 pub enum Supervision {
     /// Process 1 of its own process namespace: its end is the end of all.
     ProcessNamespace,
+    /// A monitor in a Landlock domain of its own, whose signals reach nothing but the run (needs ABI 6). Never as root.
+    ScopeMonitor,
     /// A monitor that collects orphans and kills what descends from it.
     Subreaper,
 }
@@ -189,41 +209,6 @@ pub struct ResourceLimits {
     pub file_size: Option<u64>,
 }
 
-/// Access by path, beside and independent of the mounts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LandlockPlan {
-    /// Folders whose entries may be listed, and nothing else.
-    pub list: Vec<PathBuf>,
-    /// Read and execute below these.
-    pub read_execute: Vec<PathBuf>,
-    /// Read, write, create and execute below these.
-    pub read_write: Vec<PathBuf>,
-    /// Whether abstract sockets and signals stop at the sandbox's border (needs ABI 6).
-    pub scoped: bool,
-    /// Lowest ABI with which the sandbox is still what it promises; 0 goes without Landlock where the kernel has none.
-    pub minimum_abi: u8,
-}
-
-/// Which system-call policy applies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SeccompPlan {
-    /// The policy built into this program for a role.
-    Embedded(Role, PolicyTier),
-    /// A reviewed replacement, compiled by the server: one `u64` for each instruction.
-    Custom(Vec<u64>),
-}
-
-/// Which variant of a policy applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyTier {
-    /// Beside namespaces.
-    Full,
-    /// Without namespaces, where system calls reach further.
-    Confined,
-}
-
 /// What runs when every layer stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -234,7 +219,18 @@ pub enum Program {
     SelfTest {
         /// Folders of the host that must not be there.
         hidden: Vec<PathBuf>,
+        /// What has to be out of reach where no namespace hides it.
+        outside: Option<Outside>,
     },
+}
+
+/// Something of the host that a confined self-test tries to reach.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outside {
+    /// A folder of the run's own user that no rule names.
+    pub folder: PathBuf,
+    /// A process of the server.
+    pub process: i32,
 }
 
 /// A program.

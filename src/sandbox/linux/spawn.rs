@@ -85,7 +85,7 @@ pub async fn self_test(
 ) -> Result<Vec<LayerStatus>, StartError> {
     let launched = launch(executable, plan, spec).await?;
     let mut control = NativeControl { link: launched.link, killed: false };
-    let failed = |detail: String| StartError::Stage { stage: "self-test".to_owned(), detail };
+    let failed = |detail: String| StartError::Stage { stage: "self-test".to_owned(), detail, errno: None };
     control.wait().await.map_err(|error| failed(error.to_string()))?;
     match control.link.breaches.take() {
         Some(breaches) if breaches.is_empty() => Ok(launched.layers),
@@ -124,7 +124,7 @@ async fn launch(
         .map_err(io_error("starting the launcher"))?;
     ours.set_nonblocking(true).map_err(io_error("preparing the launcher's socket"))?;
     let socket = UnixStream::from_std(ours).map_err(io_error("preparing the launcher's socket"))?;
-    let mut link = Link::new(socket, child, plan.supervision == Supervision::Subreaper);
+    let mut link = Link::new(socket, child, plan.supervision != Supervision::ProcessNamespace);
     let mut conversation = Conversation { link: &mut link, work_dir: None };
     let sent = conversation.send_plan(plan, spec, channel_end).await;
     // Where the launcher failed early, its own words say more than the broken pipe.
@@ -193,10 +193,10 @@ impl Link {
         if self.by_shutdown {
             return;
         }
+        // The guard collects the run's first process and ends by itself; only one that has not told of any is ended.
         if let Some(pidfd) = &self.pidfd {
             let _ = rustix::process::pidfd_send_signal(pidfd.get_ref(), Signal::KILL);
-        }
-        if let Some(child) = &mut self.child {
+        } else if let Some(child) = &mut self.child {
             let _ = child.start_kill();
         }
     }
@@ -350,7 +350,7 @@ fn outcome(message: &Message) -> Option<Outcome> {
 }
 
 fn stage_error(failure: crate::launcher::status::Failure) -> StartError {
-    StartError::Stage { stage: failure.stage, detail: failure.detail }
+    StartError::Stage { stage: failure.stage, detail: failure.detail, errno: failure.errno }
 }
 
 /// Waits for, and kills, one run.

@@ -8,6 +8,32 @@ pub const CHECK: &str = "Python, sandbox, limits.";
 /// `validate_script`.
 pub const VALIDATE: &str = "Check metadata and syntax without running.";
 
+/// `create_sandbox`.
+pub const CREATE: &str = "Make a stateful sandbox: variables, files and packages stay until it is closed.";
+/// `close_sandbox`.
+pub const CLOSE: &str = "Close a sandbox and everything in it.";
+/// `get_sandbox_status`.
+pub const STATUS: &str = "One sandbox's age, memory, files, packages; without session_id, all sandboxes.";
+/// `execute_code`.
+pub const RUN: &str = "Run Python in a sandbox, like a notebook cell: the last expression, open figures and `display()` are \
+                       shown; top-level await works.";
+/// `install_package`.
+pub const INSTALL: &str = "Install packages (PEP 508, several separated by blanks) into a running sandbox.";
+/// `create_run_close`.
+pub const ONCE: &str = "Run one cell in a sandbox of its own, closed afterwards.";
+/// `list_files`.
+pub const LIST: &str = "List a folder of the sandbox's working directory.";
+/// `read_file`.
+pub const READ: &str = "Read a file; offset and length are bytes.";
+/// `write_file`.
+pub const WRITE: &str = "Write a text file.";
+/// `upload_file`.
+pub const UPLOAD: &str = "Put a file into the sandbox, as text or base64.";
+/// `delete_file`.
+pub const DELETE: &str = "Delete a file or an empty folder.";
+/// The template of resources.
+pub const FILES: &str = "A file of a sandbox's working directory, whole or a piece of it.";
+
 /// Told once, at the start of a conversation; the most important first. At most 2,048 characters.
 pub const INSTRUCTIONS: &str = "\
 Runs Python scripts, each in a sandbox of its own that is thrown away after the run: no variables, files or installed \

@@ -29,7 +29,7 @@ pub fn server_is_ending() -> CallToolResult {
     )
 }
 
-fn failed(kind: &str, message: &str, detail: &str, notes: &[String]) -> CallToolResult {
+pub(super) fn failed(kind: &str, message: &str, detail: &str, notes: &[String]) -> CallToolResult {
     let mut text = format!("Error ({kind}): {message}");
     let mut fields = json!({"error": kind, "message": message});
     let detail = detail.trim();

@@ -84,7 +84,7 @@ fn limit_in_words(limit: LimitHit) -> String {
 
 /// How much each of two streams may show so that both fit into `limit`: each has a right to half of it, and what one
 /// leaves the other may take.
-fn shares(limit: usize, out: usize, err: usize) -> (usize, usize) {
+pub(super) fn shares(limit: usize, out: usize, err: usize) -> (usize, usize) {
     let half = limit / 2;
     if out + err <= limit {
         (limit, limit)
@@ -98,8 +98,8 @@ fn shares(limit: usize, out: usize, err: usize) -> (usize, usize) {
 }
 
 /// A stream as it is shown.
-struct Shown {
-    text: String,
+pub(super) struct Shown {
+    pub text: String,
     /// Whether something is missing, and how many bytes there were.
     cut: bool,
     total: u64,
@@ -108,7 +108,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn new(stream: &Captured, share: usize) -> Self {
+    pub fn new(stream: &Captured, share: usize) -> Self {
         let cut = stream.truncated || stream.text.len() > share;
         if !cut {
             return Self {
@@ -126,7 +126,7 @@ impl Shown {
         Self { text: format!("{}{marker}", &stream.text[..end]), cut, total: stream.total_bytes, kept: end }
     }
 
-    fn note(&self, name: &str) -> Option<String> {
+    pub fn note(&self, name: &str) -> Option<String> {
         self.cut.then(|| format!("{name}: the first {} of {} bytes are shown", self.kept, self.total))
     }
 }

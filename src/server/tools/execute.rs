@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, Tool};
 use serde_json::json;
 
 use crate::environment::PythonVersion;
@@ -13,7 +13,7 @@ use crate::server::arguments::{ArgumentError, Arguments, Seconds};
 use crate::server::reply;
 use crate::settings::Settings;
 
-use super::{Call, Family};
+use super::{Call, Family, Reach, annotations, tool};
 
 const EXECUTE: &str = "execute_python";
 const CHECK: &str = "check_environment";
@@ -113,23 +113,4 @@ impl Family for ExecuteTools {
             result.unwrap_or_else(|error| reply::wrong_arguments(&error))
         })
     }
-}
-
-/// What a tool can touch.
-#[derive(Clone, Copy)]
-enum Reach {
-    /// It changes nothing and asks nobody.
-    Reading,
-    /// It runs code that may use the network; what it changes is thrown away.
-    World,
-}
-
-fn annotations(reach: Reach) -> ToolAnnotations {
-    let reading = matches!(reach, Reach::Reading);
-    ToolAnnotations::from_raw(None, Some(reading), Some(false), Some(reading), Some(!reading))
-}
-
-fn tool(name: &'static str, title: &str, description: &'static str, schema: serde_json::Value) -> Tool {
-    let serde_json::Value::Object(schema) = schema else { unreachable!("schemas above are objects") };
-    Tool::new(name, description, schema).with_title(title)
 }

@@ -1,15 +1,19 @@
 //! The families of tools. A new family is a file beside `execute.rs` and a line in [`families`].
 
 mod execute;
+mod resources;
+mod sandbox;
 
-use std::sync::Arc;
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolResult, JsonObject, ReadResourceResult, Resource, ResourceTemplate, Tool, ToolAnnotations,
+};
 
-use rmcp::model::{CallToolResult, JsonObject, Tool};
-
-use crate::execution::{Execute, ProgressSink};
+use super::Services;
+use crate::execution::ProgressSink;
 use crate::sandbox::BoxFuture;
 use crate::server::gate::Gate;
-use crate::settings::Settings;
+use crate::settings::{Settings, ToolFamily};
 
 /// Tools that belong together.
 pub trait Family: Send + Sync {
@@ -18,6 +22,21 @@ pub trait Family: Send + Sync {
 
     /// Carries one call out; only asked for a tool that it named. Dropping the future ends what it had started.
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult>;
+
+    /// What can be read beside calling tools; asked for only where there are templates.
+    fn resources(&self) -> BoxFuture<'_, Vec<Resource>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// How addresses of resources are made.
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        Vec::new()
+    }
+
+    /// Reads a resource; `None` where its address is none of this family's.
+    fn read<'a>(&'a self, _uri: &'a str) -> Option<BoxFuture<'a, Result<ReadResourceResult, ErrorData>>> {
+        None
+    }
 }
 
 /// One call of a tool.
@@ -32,7 +51,36 @@ pub struct Call<'a> {
     pub progress: ProgressSink,
 }
 
-/// All families, in the order in which clients see them.
-pub fn families(executor: Arc<dyn Execute>, settings: &Settings) -> Vec<Box<dyn Family>> {
-    vec![Box::new(execute::ExecuteTools::new(executor, settings))]
+/// The families that were asked for and can be served, in the order in which clients see them.
+pub fn families(services: Services, settings: &Settings) -> Vec<Box<dyn Family>> {
+    let mut families: Vec<Box<dyn Family>> = Vec::new();
+    if settings.tools.contains(&ToolFamily::Execute) {
+        families.push(Box::new(execute::ExecuteTools::new(services.executor, settings)));
+    }
+    if let Some(sessions) = services.sessions.filter(|_| settings.tools.contains(&ToolFamily::Sandbox)) {
+        families.push(Box::new(sandbox::SandboxTools::new(sessions, settings)));
+    }
+    families
+}
+
+/// What a tool can touch.
+#[derive(Clone, Copy)]
+enum Reach {
+    /// It changes nothing and asks nobody.
+    Reading,
+    /// It changes a sandbox and nothing else.
+    Sandbox,
+    /// It runs code that may use the network; what it changes is thrown away.
+    World,
+}
+
+fn annotations(reach: Reach) -> ToolAnnotations {
+    let reading = matches!(reach, Reach::Reading);
+    let world = matches!(reach, Reach::World);
+    ToolAnnotations::from_raw(None, Some(reading), Some(false), Some(reading), Some(world))
+}
+
+fn tool(name: &'static str, title: &str, description: &'static str, schema: serde_json::Value) -> Tool {
+    let serde_json::Value::Object(schema) = schema else { unreachable!("schemas are written as objects") };
+    Tool::new(name, description, schema).with_title(title)
 }

@@ -1,0 +1,11 @@
+//! What every property is made of and run by: the claim (`property`), the place where it is tried (`ground`), one
+//! layer alone (`alone`), and the judging and counting (`runner`).
+
+pub mod alone;
+pub mod ground;
+pub mod mcp;
+pub mod property;
+pub mod runner;
+
+pub use ground::{Ground, Options, eventually, python};
+pub use property::{Case, Need, Property, Stage, case};

@@ -1,0 +1,50 @@
+//! Limits of a process, which it may lower and not raise.
+
+use crate::harness::{Property, case};
+
+pub const PROPERTY: Property = Property::probe(
+    "raising_limits",
+    "A script cannot raise its limits, and leaves no core file",
+    r#"
+def raised(which):
+    def tried():
+        soft, hard = resource.getrlimit(which)
+        try:
+            resource.setrlimit(which, (soft, hard + 1 if hard >= 0 else hard))
+        except ValueError:
+            raise OSError(errno.EPERM, "limit")
+        return "unlimited" if hard < 0 else "ok"
+    return in_child(tried)
+
+attempt("processes", raised(resource.RLIMIT_NPROC))
+attempt("descriptors", raised(resource.RLIMIT_NOFILE))
+attempt("private memory", raised(resource.RLIMIT_DATA))
+attempt("file size", raised(resource.RLIMIT_FSIZE))
+attempt("core files", raised(resource.RLIMIT_CORE))
+attempt("core files, now", lambda: "none" if resource.getrlimit(resource.RLIMIT_CORE) == (0, 0) else "some")
+attempt("priority", in_child(lambda: os.nice(-5) and None))
+attempt("real-time scheduling", in_child(lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))))
+def crash():
+    folder = f"/tmp/crash-{os.getpid()}"
+    os.mkdir(folder)
+    os.chdir(folder)
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGSEGV, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    status = os.waitpid(child, 0)[1]
+    return "core" if os.WCOREDUMP(status) or os.listdir(folder) else "no core"
+attempt("a crash", crash)
+"#,
+    &[
+        case("processes", "*", "EPERM"),
+        case("descriptors", "*", "EPERM").seccomp("EPERM"),
+        case("private memory", "*", "EPERM").seccomp("EPERM"),
+        case("file size", "*", "EPERM").seccomp("EPERM"),
+        case("core files", "*", "EPERM").seccomp("EPERM"),
+        case("core files, now", "*", "none").seccomp("none"),
+        case("priority", "EPERM|EACCES", "EPERM|EACCES").outside_root("ok"),
+        case("real-time scheduling", "EPERM", "EPERM").outside_root("ok"),
+        case("a crash", "*", "no core"),
+    ],
+);

@@ -1,0 +1,73 @@
+//! A page of a file that is mapped for reading, written in spite of it: by the own process's memory file, by a race
+//! with the kernel's copy.
+
+use crate::harness::{Ground, Property, Stage, case};
+
+pub const PROPERTY: Property = Property::probe(
+    "read_only_mappings",
+    "Pages of files that a script may only read stay as they are",
+    r#"
+path = os.path.realpath("/bin/true")
+with open(path, "rb") as file:
+    before = file.read()
+    page = mmap.mmap(file.fileno(), 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+target = os.open(path, os.O_RDONLY)
+address = _libc.mmap(None, 4096, 1, 2, target, 0)
+
+def forced():
+    with open("/proc/self/mem", "r+b", buffering=0) as memory:
+        memory.seek(address)
+        memory.write(b"escape")
+
+attempt("/proc/self/mem", forced)
+
+def shared():
+    mapped = _libc.mmap(None, 4096, 3, 1, target, 0)
+    if mapped == ctypes.c_void_p(-1).value:
+        code = ctypes.get_errno()
+        raise OSError(code, "mmap")
+
+attempt("shared mapping for writing", shared)
+
+def protected():
+    mapped = _libc.mmap(None, 4096, 1, 1, target, 0)
+    if _libc.mprotect(ctypes.c_void_p(mapped), 4096, 3) != 0:
+        raise OSError(ctypes.get_errno(), "mprotect")
+
+attempt("made writable later", protected)
+
+def through_a_pipe():
+    read, write = os.pipe()
+    os.write(write, b"x" * 65536)
+    os.read(read, 65536)
+    os.splice(target, write, 1, offset_src=1) if hasattr(os, "splice") else None
+    os.write(write, b"escape")
+    return "unchanged" if open(path, "rb").read() == before else "changed"
+
+attempt("through a pipe", through_a_pipe)
+attempt("swap of the page by advice", lambda: page.madvise(mmap.MADV_DONTNEED) or "unchanged" if open(path, "rb").read() == before else "changed")
+"#,
+    &[
+        case("/proc/self/mem", "ok", "EROFS|EACCES").namespaces("EROFS|EACCES").landlock("EACCES"),
+        case("shared mapping for writing", "EACCES", "EACCES"),
+        case("made writable later", "EACCES", "EACCES"),
+        case("through a pipe", "unchanged", "unchanged"),
+        case("swap of the page by advice", "unchanged", "unchanged"),
+    ],
+)
+.staged(stage)
+.known_as(&["CVE-2016-5195"]);
+
+fn stage(_: &Ground) -> Result<Stage, String> {
+    let before = std::fs::read("/bin/true").map_err(|error| error.to_string())?;
+    let mut stage = Stage::default();
+    stage.afterwards = Some(Box::new(move || match std::fs::read("/bin/true") {
+        Ok(after) if after == before => Ok(()),
+        Ok(_) => Err("a file of the system has changed".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }));
+    Ok(stage)
+}

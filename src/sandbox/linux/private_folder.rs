@@ -1,0 +1,169 @@
+//! A run's own folder on the host, where the run has no root of its own: the folders inside, `work`, `home` and `tmp`,
+//! take the place of the sandbox's.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, lchown};
+use std::path::{Path, PathBuf};
+
+use crate::launcher::cleanup;
+use crate::sandbox::spec::{HOME_DIR, SandboxSpec, WORK_DIR};
+
+/// What the names of run folders begin with.
+const PREFIX: &str = "mcp-python-";
+
+/// Temporary files, in a specification.
+const TEMPORARY: &str = "/tmp";
+
+/// A folder that was made for one run.
+#[derive(Debug)]
+pub struct PrivateFolder {
+    path: PathBuf,
+    keeper: Keeper,
+}
+
+/// Who removes the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeper {
+    /// This value, when it is dropped.
+    Server,
+    /// The run's supervisor, or nobody where nothing was made.
+    Other,
+}
+
+impl PrivateFolder {
+    /// Makes the folder with the specification's files in it. It belongs to `owner`, where one is named, and nobody else
+    /// may enter it.
+    pub fn create(spec: &SandboxSpec, owner: Option<u32>) -> io::Result<Self> {
+        let path = tempfile::Builder::new().prefix(PREFIX).tempdir()?.keep();
+        let this = Self { path, keeper: Keeper::Server };
+        this.fill(spec)?;
+        if let Some(owner) = owner {
+            hand_over(&this.path, owner)?;
+        }
+        Ok(this)
+    }
+
+    /// A stand-in for printing a plan: nothing is made.
+    pub fn imagined() -> Self {
+        Self { path: std::env::temp_dir().join(format!("{PREFIX}RUN")), keeper: Keeper::Other }
+    }
+
+    /// Leaves the folder to the run's supervisor.
+    pub fn release(mut self) {
+        self.keeper = Keeper::Other;
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The work directory in it.
+    pub fn work(&self) -> PathBuf {
+        self.path.join("work")
+    }
+
+    fn home(&self) -> PathBuf {
+        self.path.join("home")
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.path.join("tmp")
+    }
+
+    fn fill(&self, spec: &SandboxSpec) -> io::Result<()> {
+        for folder in [self.work(), self.home(), self.temporary()] {
+            fs::DirBuilder::new().mode(0o700).create(folder)?;
+        }
+        for file in &spec.files {
+            let path = self.work().join(&file.path);
+            fs::create_dir_all(path.parent().unwrap_or(&self.path))?;
+            fs::write(path, &file.content)?;
+        }
+        Ok(())
+    }
+
+    /// The specification with this folder's paths in place of the sandbox's. Of temporary files only a variable that
+    /// names their folder is changed: other paths below it may be mounts.
+    pub fn place(&self, spec: &SandboxSpec) -> SandboxSpec {
+        let moved_path = |path: &Path| PathBuf::from(self.moved(&path.to_string_lossy()));
+        let mut placed = spec.clone();
+        placed.files.clear();
+        placed.command.program = moved_path(&spec.command.program);
+        placed.command.cwd = moved_path(&spec.command.cwd);
+        placed.command.args = spec.command.args.iter().map(|arg| self.moved(arg)).collect();
+        for value in placed.command.env.values_mut() {
+            *value = self.moved(value);
+        }
+        let temporary = self.temporary().display().to_string();
+        let named = placed.command.env.entry("TMPDIR".to_owned()).or_insert_with(|| TEMPORARY.to_owned());
+        if named == TEMPORARY {
+            *named = temporary;
+        }
+        placed
+    }
+
+    fn moved(&self, text: &str) -> String {
+        for (name, place) in [(WORK_DIR, self.work()), (HOME_DIR, self.home())] {
+            match text.strip_prefix(name) {
+                Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                    return format!("{}{rest}", place.display());
+                }
+                _ => {}
+            }
+        }
+        text.to_owned()
+    }
+}
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        if self.keeper == Keeper::Server {
+            cleanup::remove_folder(&self.path);
+        }
+    }
+}
+
+fn hand_over(path: &Path, owner: u32) -> io::Result<()> {
+    lchown(path, Some(owner), Some(owner))?;
+    if fs::symlink_metadata(path)?.is_dir() {
+        for entry in fs::read_dir(path)? {
+            hand_over(&entry?.path(), owner)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::spec::{Command, InlineFile, Limits, Network, Role};
+
+    #[test]
+    fn the_sandbox_folders_stand_for_those_in_the_private_one() {
+        let command = Command {
+            program: "/usr/bin/python3".into(),
+            args: vec!["/work/script.py".into(), "/workshop".into(), "/tmp/data".into()],
+            env: [("HOME".to_owned(), HOME_DIR.to_owned())].into(),
+            cwd: WORK_DIR.into(),
+        };
+        let files = vec![InlineFile { path: "script.py".into(), content: b"pass"[..].into() }];
+        let (role, network, limits) = (Role::Run, Network::Host, Limits::default());
+        let spec = SandboxSpec { role, command, mounts: vec![], files, network, limits, channel: false };
+        let folder = PrivateFolder::create(&spec, None).expect("a private folder");
+        let placed = folder.place(&spec);
+        let script = folder.work().join("script.py");
+        assert_eq!(
+            placed.command.args,
+            [script.display().to_string(), "/workshop".into(), "/tmp/data".into()]
+        );
+        assert_eq!(placed.command.env["HOME"], folder.home().display().to_string());
+        assert_eq!(placed.command.env["TMPDIR"], folder.temporary().display().to_string());
+        assert_eq!(placed.command.program, Path::new("/usr/bin/python3"));
+        assert_eq!(fs::read(script).expect("the script is there"), b"pass");
+        let path = folder.path().to_owned();
+        drop(folder);
+        assert!(!path.exists());
+    }
+}

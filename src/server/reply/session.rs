@@ -1,0 +1,386 @@
+//! Words and fields for stateful sandboxes.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ContentBlock, Resource};
+use serde_json::{Value, json};
+
+use crate::session::path::WorkPath;
+use crate::session::workspace::{EntryKind, FileBytes, Listing};
+use crate::session::{
+    CellEnd, CellReport, FormBody, Installed, SessionError, SessionId, SessionStatus, Summary, media_type,
+};
+
+use super::failure::failed;
+use super::report::{Shown, shares};
+use super::{one_line, result};
+
+/// What addresses of a sandbox's files start with.
+pub const SCHEME: &str = "sandbox://";
+
+/// Everything but what stands for itself in a path.
+const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+
+/// The address of a file.
+pub fn uri(id: &SessionId, path: &WorkPath) -> String {
+    format!("{SCHEME}{id}/{}", utf8_percent_encode(&path.to_string(), IN_PATH))
+}
+
+/// A file as a resource.
+pub fn resource(id: &SessionId, path: &WorkPath, size: u64) -> Resource {
+    Resource::new(uri(id, path), path.to_string()).with_mime_type(media_type(path.name())).with_size(size)
+}
+
+/// A sandbox is ready.
+pub fn created(summary: &Summary) -> CallToolResult {
+    let Summary { id, interpreter, version } = summary;
+    let message =
+        format!("sandbox {id} is ready ({interpreter} {version}); pass its session_id to the other tools");
+    let fields = json!({
+        "status": "created",
+        "session_id": id.as_str(),
+        "interpreter_type": interpreter,
+        "version": version,
+        "message": message,
+    });
+    result(format!("session_id: {id}\n{message}"), fields)
+}
+
+/// A sandbox is gone.
+pub fn closed(id: &SessionId, was_open: bool) -> CallToolResult {
+    let message =
+        if was_open { format!("sandbox {id} is closed") } else { format!("sandbox {id} was closed before") };
+    let fields = json!({"status": "closed", "session_id": id.as_str(), "message": message});
+    result(message, fields)
+}
+
+/// Which sandboxes there are.
+pub fn session_list(ids: &[SessionId], interpreter: &str) -> CallToolResult {
+    let names: Vec<_> = ids.iter().map(SessionId::as_str).collect();
+    let text = format!("active sandboxes ({}): {}", names.len(), names.join(", "));
+    let fields = json!({"active_sandbox_count": names.len(), "active_sessions": names, "interpreter_type": interpreter});
+    result(text.trim_end_matches([' ', ':']).to_owned(), fields)
+}
+
+/// The state of one sandbox.
+pub fn status(status: &SessionStatus) -> CallToolResult {
+    let packages: serde_json::Map<String, Value> =
+        status.packages.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
+    let mut fields = json!({
+        "status": if status.busy { "busy" } else { "active" },
+        "session_id": status.id.as_str(),
+        "interpreter_type": status.interpreter,
+        "age_seconds": status.age.as_secs(),
+        "idle_seconds": status.idle.as_secs(),
+        "closes_after_idle_seconds": status.idle_limit.as_secs(),
+        "executions": status.cells,
+        "packages": packages,
+    });
+    if let Some(usage) = status.usage {
+        fields["memory_bytes"] = json!(usage.memory);
+        fields["processes"] = json!(usage.processes);
+    }
+    if let Some(files) = &status.files {
+        fields["files"] = json!(files.count);
+        fields["file_bytes"] = json!(files.bytes);
+        if files.more {
+            fields["files_note"] = json!("there are more files than were counted");
+        }
+    }
+    let lines = fields.as_object().into_iter().flatten().map(|(name, value)| match value {
+        Value::String(text) => format!("{name}: {text}"),
+        other => format!("{name}: {other}"),
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    result(text, fields)
+}
+
+/// What came of a cell. `id` is none where the sandbox is closed already. At most about `limit` bytes of output are
+/// shown.
+pub fn cell(id: Option<&SessionId>, report: &CellReport, limit: usize) -> CallToolResult {
+    let (out_share, err_share) = shares(limit, report.stdout.text.len(), report.stderr.text.len());
+    let (stdout, stderr) = (Shown::new(&report.stdout, out_share), Shown::new(&report.stderr, err_share));
+    let mut notes: Vec<String> = report.notes.iter().map(|note| one_line(note)).collect();
+    notes.extend(stdout.note("stdout").into_iter().chain(stderr.note("stderr")));
+    let problem = problem(report);
+    let files: Vec<(&'static str, &WorkPath, u64)> = kept_files(report).collect();
+
+    let mut parts = Vec::new();
+    for (name, text) in [("stdout", &stdout.text), ("stderr", &stderr.text)] {
+        if !text.is_empty() {
+            parts.push(format!("--- {name} ---\n{text}"));
+        }
+    }
+    for shown in &report.results {
+        parts.push(format!("--- result ---\n{}", shown.text));
+        parts.extend(shown.forms.iter().filter_map(|form| match &form.body {
+            FormBody::Text(text) => Some(format!("--- result ({}) ---\n{text}", form.media)),
+            FormBody::File { .. } => None,
+        }));
+    }
+    parts.extend(files.iter().map(|(media, path, size)| {
+        let address = id.map_or_else(String::new, |id| format!(", {}", uri(id, path)));
+        format!("--- file: {path} ({media}, {size} bytes{address}) ---")
+    }));
+    if let Some(error) = &report.error {
+        parts.push(format!("--- error ---\n{}", error.traceback.trim_end()));
+    }
+    parts.extend(problem.iter().map(|(_, message)| format!("--- stopped: {message} ---")));
+    parts.extend(notes.iter().map(|note| format!("--- note: {note} ---")));
+    parts.push(format!("--- duration_ms: {} ---", report.duration.as_millis()));
+    if id.is_none() {
+        parts.push("--- sandbox: created and closed ---".to_owned());
+    }
+
+    let fields = cell_fields(id, report, (&stdout, &stderr), &notes);
+    let mut answer = result(parts.join("\n"), fields);
+    answer.is_error = Some(problem.is_some());
+    add_pictures(&mut answer, id, report);
+    answer
+}
+
+/// What ended a cell from outside: a word for programs and one for people.
+fn problem(report: &CellReport) -> Option<(&'static str, String)> {
+    match &report.end {
+        CellEnd::Finished => None,
+        CellEnd::Interrupted(after) => {
+            Some(("interrupted", format!("interrupted after {} s; variables are kept", after.as_secs())))
+        }
+        CellEnd::Lost { how, timed_out } => {
+            let late = if *timed_out {
+                "the time was up and the code did not react to an interrupt, so "
+            } else {
+                ""
+            };
+            Some(("state_lost", format!("{late}{how}")))
+        }
+    }
+}
+
+fn kept_files(report: &CellReport) -> impl Iterator<Item = (&'static str, &WorkPath, u64)> {
+    let forms = report.results.iter().flat_map(|shown| &shown.forms);
+    forms.filter_map(|form| match &form.body {
+        FormBody::File { path, size, .. } => Some((form.media, path, *size)),
+        FormBody::Text(_) => None,
+    })
+}
+
+fn cell_fields(
+    id: Option<&SessionId>,
+    report: &CellReport,
+    (stdout, stderr): (&Shown, &Shown),
+    notes: &[String],
+) -> Value {
+    let results = report.results.iter().map(|shown| {
+        let mut value = json!({"text": shown.text});
+        for form in &shown.forms {
+            value[form.media] = match &form.body {
+                FormBody::Text(text) => json!(text),
+                FormBody::File { path, size, .. } => {
+                    json!({"path": path.to_string(), "uri": id.map(|id| uri(id, path)), "bytes": size})
+                }
+            };
+        }
+        value
+    });
+    let problem = problem(report);
+    let error = match (&report.error, &problem) {
+        (Some(error), _) => {
+            json!({"name": error.name, "value": error.value, "traceback": error.traceback})
+        }
+        (None, Some((name, message))) => json!({"name": name, "value": message, "traceback": ""}),
+        (None, None) => Value::Null,
+    };
+    let mut fields = json!({
+        "logs": {"stdout": stdout.text, "stderr": stderr.text},
+        "results": results.collect::<Vec<_>>(),
+        "error": error,
+        "duration_ms": u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
+        "notes": notes,
+    });
+    if let Some((word, message)) = problem {
+        fields["stopped"] = json!({"how": word, "message": message});
+    }
+    if id.is_none() {
+        fields["sandbox_status"] = json!("created and closed");
+        fields["sandbox_closed"] = json!(true);
+        fields["sandbox_removed"] = json!(true);
+    }
+    fields
+}
+
+/// Pictures, and links to the files behind them. With pictures there are no fields: some clients show nothing else
+/// where there are fields.
+fn add_pictures(answer: &mut CallToolResult, id: Option<&SessionId>, report: &CellReport) {
+    let forms = report.results.iter().flat_map(|shown| &shown.forms);
+    for form in forms {
+        let FormBody::File { path, size, preview } = &form.body else { continue };
+        if let Some((media, base64)) = preview {
+            answer.content.push(ContentBlock::image(base64.clone(), *media));
+            answer.structured_content = None;
+        }
+        if let Some(id) = id {
+            answer.content.push(ContentBlock::resource_link(resource(id, path, *size)));
+        }
+    }
+}
+
+/// Packages are there.
+pub fn installed(package: &str, installed: &Installed) -> CallToolResult {
+    let list =
+        installed.packages.iter().map(|(name, version)| format!("{name} {version}")).collect::<Vec<_>>();
+    let mut output = if list.is_empty() {
+        "already installed".to_owned()
+    } else {
+        format!("installed {}", list.join(", "))
+    };
+    let mut notes: Vec<String> = installed.notes.iter().map(|note| one_line(note)).collect();
+    notes.extend(installed.conflicts.iter().map(|(name, loaded, now)| {
+        format!(
+            "{name} {loaded} is loaded and stays in use; {now} is used in a new sandbox, or once the interpreter was \
+             restarted"
+        )
+    }));
+    for note in &notes {
+        output = format!("{output}\n--- note: {note} ---");
+    }
+    let packages: serde_json::Map<String, Value> =
+        installed.packages.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
+    let fields =
+        json!({"package": package, "output": output, "error": null, "installed": packages, "notes": notes});
+    result(output, fields)
+}
+
+/// What a folder holds.
+pub fn files(folder: &WorkPath, listing: &Listing) -> CallToolResult {
+    let path = if folder.is_root() { "/".to_owned() } else { folder.to_string() };
+    let word = |kind| match kind {
+        EntryKind::File => "file",
+        EntryKind::Folder => "folder",
+        EntryKind::Link => "link",
+        EntryKind::Special => "special",
+    };
+    let mut lines = Vec::new();
+    let mut entries = Vec::new();
+    for entry in &listing.entries {
+        let name = entry.name.replace(char::is_control, "\u{fffd}");
+        let mut fields = json!({"name": name, "type": word(entry.kind)});
+        if entry.kind == EntryKind::File {
+            fields["size"] = json!(entry.size);
+            lines.push(format!("{name} ({} bytes)", entry.size));
+        } else {
+            lines.push(format!("{name} ({})", word(entry.kind)));
+        }
+        entries.push(fields);
+    }
+    let mut fields = json!({"path": path, "files": entries, "count": listing.count});
+    if listing.entries.len() < listing.count {
+        let more = if listing.more { "more than " } else { "" };
+        let note =
+            format!("the first {} of {more}{} entries are shown", listing.entries.len(), listing.count);
+        lines.push(format!("--- note: {note} ---"));
+        fields["notes"] = json!([note]);
+    }
+    if lines.is_empty() {
+        lines.push(format!("{path} is empty"));
+    }
+    result(lines.join("\n"), fields)
+}
+
+/// A file's content: text as it is, a picture as one, anything else as a link. At most `length` bytes of text and
+/// `picture` bytes of a picture.
+pub fn file_read(
+    id: &SessionId,
+    path: &WorkPath,
+    offset: u64,
+    length: usize,
+    picture: usize,
+    read: FileBytes,
+) -> CallToolResult {
+    let FileBytes { mut bytes, size } = read;
+    let shows_picture = offset == 0 && size <= picture as u64 && bytes.len() as u64 == size;
+    if let Some(kind) = crate::session::picture(&bytes).filter(|_| shows_picture) {
+        return picture_file(id, path, kind, &bytes);
+    }
+    bytes.truncate(length);
+    match text_of(bytes, offset, size) {
+        Some(text) => text_file(path, offset, size, &text),
+        None => binary_file(id, path, size),
+    }
+}
+
+/// The bytes as text, where they are that; a character that the end cuts is left for the next piece.
+fn text_of(mut bytes: Vec<u8>, offset: u64, size: u64) -> Option<String> {
+    let goes_on = offset + (bytes.len() as u64) < size;
+    if let Err(error) = std::str::from_utf8(&bytes) {
+        if error.error_len().is_some() || !goes_on {
+            return None;
+        }
+        bytes.truncate(error.valid_up_to());
+    }
+    String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+}
+
+fn text_file(path: &WorkPath, offset: u64, size: u64, text: &str) -> CallToolResult {
+    let end = offset + text.len() as u64;
+    let mut fields = json!({"path": path.to_string(), "content": text, "size": size});
+    let whole = offset == 0 && end >= size;
+    let note = format!("bytes {offset} to {end} of {size}; go on with offset {end}");
+    let mut answer = result(text.to_owned(), Value::Null);
+    if !whole {
+        fields["notes"] = json!([note]);
+        answer.content.push(ContentBlock::text(format!("--- note: {note} ---")));
+    }
+    answer.structured_content = Some(fields);
+    answer
+}
+
+fn picture_file(id: &SessionId, path: &WorkPath, kind: &str, bytes: &[u8]) -> CallToolResult {
+    use base64::Engine as _;
+    let size = bytes.len() as u64;
+    let base64 = base64::engine::general_purpose::STANDARD.encode(bytes);
+    let text = format!("{path}: a picture ({kind}, {size} bytes)");
+    CallToolResult::success(vec![
+        ContentBlock::text(text),
+        ContentBlock::image(base64, kind),
+        ContentBlock::resource_link(resource(id, path, size)),
+    ])
+}
+
+/// A file that is no text.
+pub fn binary_file(id: &SessionId, path: &WorkPath, size: u64) -> CallToolResult {
+    let (media, address) = (media_type(path.name()), uri(id, path));
+    let note = format!("not text; read it with execute_code, or as the resource {address}");
+    let fields = json!({
+        "path": path.to_string(), "content": null, "size": size, "media_type": media, "uri": address, "notes": [note],
+    });
+    let mut answer = result(format!("{path}: {media}, {size} bytes\n--- note: {note} ---"), fields);
+    answer.content.push(ContentBlock::resource_link(resource(id, path, size)));
+    answer
+}
+
+/// A file was changed.
+pub fn stored(path: &WorkPath, message: &str) -> CallToolResult {
+    result(message.to_owned(), json!({"path": path.to_string(), "message": message}))
+}
+
+/// A call that could not be carried out.
+pub fn session_failure(error: &SessionError) -> CallToolResult {
+    match error {
+        SessionError::Execution(error) => super::failure(error),
+        other => failed(other.kind(), &other.to_string(), "", &[]),
+    }
+}
+
+/// A resource that cannot be read.
+pub fn resource_error(uri: &str, error: &SessionError) -> ErrorData {
+    let uri: String = uri.chars().take(200).collect();
+    ErrorData::resource_not_found(error.to_string(), Some(json!({"uri": uri})))
+}
+
+/// An address of nothing that is here.
+pub fn unknown_resource(uri: &str) -> ErrorData {
+    let uri: String = uri.chars().take(200).collect();
+    let message = format!("there is no resource {uri:?}; addresses are like {SCHEME}SESSION_ID/PATH");
+    ErrorData::resource_not_found(message, None)
+}

@@ -1,0 +1,354 @@
+//! Stateful sandboxes: made, used from call to call, and closed.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ReadResourceResult, Resource, ResourceTemplate, Tool};
+use serde_json::{Value, json};
+
+use crate::execution::ProgressSink;
+use crate::sandbox::BoxFuture;
+use crate::script::Requirement;
+use crate::server::arguments::{ArgumentError, Arguments, Seconds};
+use crate::server::reply::{self, describe};
+use crate::session::path::WorkPath;
+use crate::session::workspace::{FileError, LARGEST_PIECE, Piece};
+use crate::session::{SessionError, SessionId, Sessions};
+use crate::settings::Settings;
+
+use super::resources;
+use super::{Call, Family, Reach, annotations, tool};
+
+const CREATE: &str = "create_sandbox";
+const CLOSE: &str = "close_sandbox";
+const STATUS: &str = "get_sandbox_status";
+const RUN: &str = "execute_code";
+const INSTALL: &str = "install_package";
+const ONCE: &str = "create_run_close";
+const LIST: &str = "list_files";
+const READ: &str = "read_file";
+const WRITE: &str = "write_file";
+const UPLOAD: &str = "upload_file";
+const DELETE: &str = "delete_file";
+
+/// The family.
+pub struct SandboxTools {
+    sessions: Sessions,
+    timeouts: Seconds,
+    /// Bytes of text in one result.
+    max_text: usize,
+    max_image_bytes: usize,
+}
+
+/// Why a call failed.
+enum Failure {
+    Arguments(ArgumentError),
+    Session(SessionError),
+}
+
+impl From<ArgumentError> for Failure {
+    fn from(error: ArgumentError) -> Self {
+        Self::Arguments(error)
+    }
+}
+
+impl<E: Into<SessionError>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Session(error.into())
+    }
+}
+
+type Answer = Result<CallToolResult, Failure>;
+
+/// A path that names a file.
+fn file(text: &str) -> Result<WorkPath, FileError> {
+    WorkPath::file(text).map_err(FileError::from)
+}
+
+impl SandboxTools {
+    /// Tools for these sessions.
+    pub fn new(sessions: Sessions, settings: &Settings) -> Self {
+        Self {
+            sessions,
+            timeouts: Seconds { default: settings.default_timeout, max: settings.max_timeout },
+            max_text: settings.max_output_bytes,
+            max_image_bytes: settings.sessions.max_image_bytes,
+        }
+    }
+
+    async fn create(&self, mut given: Arguments<'_>) -> Answer {
+        let id = given.optional_text("session_id")?.map(|id| id.parse()).transpose()?;
+        Ok(reply::created(&self.sessions.create(id).await?))
+    }
+
+    async fn close(&self, mut given: Arguments<'_>) -> Answer {
+        let id = session_id(&mut given)?;
+        let was_open = self.sessions.close(&id).await?;
+        Ok(reply::closed(&id, was_open))
+    }
+
+    async fn status(&self, mut given: Arguments<'_>) -> Answer {
+        match given.optional_text("session_id")? {
+            Some(id) => Ok(reply::status(&self.sessions.status(&id.parse()?).await?)),
+            None => Ok(reply::session_list(&self.sessions.all(), self.sessions.interpreter())),
+        }
+    }
+
+    async fn run(&self, mut given: Arguments<'_>) -> Answer {
+        let id = session_id(&mut given)?;
+        let (code, (seconds, lowered)) =
+            (given.text("code")?, given.seconds("timeout_seconds", self.timeouts)?);
+        let mut report = self.sessions.run(&id, code, Duration::from_secs(seconds)).await?;
+        report.notes.extend(lowered);
+        Ok(reply::cell(Some(&id), &report, self.max_text))
+    }
+
+    async fn run_once(&self, mut given: Arguments<'_>) -> Answer {
+        let (code, (seconds, lowered)) =
+            (given.text("code")?, given.seconds("timeout_seconds", self.timeouts)?);
+        let mut report = self.sessions.run_once(code, Duration::from_secs(seconds)).await?;
+        report.notes.extend(lowered);
+        Ok(reply::cell(None, &report, self.max_text))
+    }
+
+    async fn install(&self, mut given: Arguments<'_>, progress: ProgressSink) -> Answer {
+        let id = session_id(&mut given)?;
+        let names = given.one_or_more("package_name")?;
+        let (seconds, lowered) = given.seconds("timeout_seconds", self.timeouts)?;
+        let packages = requirements(&names)?;
+        let timeout = Duration::from_secs(seconds);
+        let mut installed = self.sessions.install(&id, packages, timeout, progress).await?;
+        installed.notes.extend(lowered);
+        Ok(reply::installed(&names.join(" "), &installed))
+    }
+
+    async fn list(&self, mut given: Arguments<'_>) -> Answer {
+        let id = session_id(&mut given)?;
+        let path = given.optional_text("path")?.unwrap_or_default();
+        let folder = WorkPath::parse(&path).map_err(FileError::from)?;
+        let shown = folder.clone();
+        let list =
+            move |files: std::sync::Arc<dyn crate::session::workspace::Workspace>| -> BoxFuture<'static, _> {
+                Box::pin(async move { files.list(&folder).await })
+            };
+        let listing = self.sessions.files(&id, list).await?;
+        Ok(reply::files(&shown, &listing))
+    }
+
+    async fn read(&self, mut given: Arguments<'_>) -> Answer {
+        let id = session_id(&mut given)?;
+        let path = file(&given.text("file_path")?)?;
+        let offset = given.number("offset")?.unwrap_or(0);
+        let length = given
+            .number("length")?
+            .map_or(self.max_text, |length| usize::try_from(length).unwrap_or(usize::MAX).min(self.max_text));
+        // A picture is shown whole or not at all.
+        let piece = Piece { offset, length: length.max(self.max_image_bytes) };
+        let wanted = path.clone();
+        let read = self
+            .sessions
+            .files(&id, move |files| Box::pin(async move { files.read(&wanted, piece).await }))
+            .await?;
+        Ok(reply::file_read(&id, &path, offset, length, self.max_image_bytes, read))
+    }
+
+    async fn write(&self, mut given: Arguments<'_>) -> Answer {
+        let id = session_id(&mut given)?;
+        let path = file(&given.text("file_path")?)?;
+        let content = given.text("content")?.into_bytes();
+        self.store(&id, path, content).await
+    }
+
+    async fn upload(&self, mut given: Arguments<'_>) -> Answer {
+        let id = session_id(&mut given)?;
+        let folder = given.optional_text("destination_path")?.unwrap_or_default();
+        let folder = WorkPath::parse(&folder).map_err(FileError::from)?;
+        let path = folder.join(&given.text("file_name")?).map_err(FileError::from)?;
+        let content = given.text("file_content")?;
+        let content = match given.optional_text("encoding")?.as_deref() {
+            None | Some("text" | "utf-8") => content.into_bytes(),
+            Some("base64") => decoded(&content)?,
+            Some(other) => {
+                let got = format!("{other:?}");
+                return Err(
+                    ArgumentError::Type { name: "encoding", wanted: "`text` or `base64`", got }.into()
+                );
+            }
+        };
+        self.store(&id, path, content).await
+    }
+
+    async fn store(&self, id: &SessionId, path: WorkPath, content: Vec<u8>) -> Answer {
+        let size = content.len();
+        if size > LARGEST_PIECE {
+            let (path, size) = (path.to_string(), size as u64);
+            return Err(FileError::Large { path, size, limit: LARGEST_PIECE }.into());
+        }
+        let target = path.clone();
+        self.sessions
+            .files(id, move |files| Box::pin(async move { files.write(&target, content).await }))
+            .await?;
+        Ok(reply::stored(&path, &format!("{path} is written ({size} bytes)")))
+    }
+
+    async fn delete(&self, mut given: Arguments<'_>) -> Answer {
+        let id = session_id(&mut given)?;
+        let path = file(&given.text("file_path")?)?;
+        let target = path.clone();
+        self.sessions.files(&id, move |files| Box::pin(async move { files.remove(&target).await })).await?;
+        Ok(reply::stored(&path, &format!("{path} is deleted")))
+    }
+
+    async fn dispatch(&self, call: Call<'_>) -> Answer {
+        call.gate.client_reads().await;
+        let progress = call.progress;
+        let given = |tool, known| Arguments::new(tool, call.arguments, known);
+        match call.tool {
+            CREATE => self.create(given(CREATE, &["session_id"])?).await,
+            CLOSE => self.close(given(CLOSE, &["session_id"])?).await,
+            STATUS => self.status(given(STATUS, &["session_id"])?).await,
+            RUN => self.run(given(RUN, &["session_id", "code", "timeout_seconds"])?).await,
+            ONCE => self.run_once(given(ONCE, &["code", "timeout_seconds"])?).await,
+            INSTALL => {
+                let given = given(INSTALL, &["session_id", "package_name", "timeout_seconds"])?;
+                self.install(given, progress).await
+            }
+            LIST => self.list(given(LIST, &["session_id", "path"])?).await,
+            READ => self.read(given(READ, &["session_id", "file_path", "offset", "length"])?).await,
+            WRITE => self.write(given(WRITE, &["session_id", "file_path", "content"])?).await,
+            UPLOAD => {
+                let known = &["session_id", "file_name", "file_content", "destination_path", "encoding"];
+                self.upload(given(UPLOAD, known)?).await
+            }
+            _ => self.delete(given(DELETE, &["session_id", "file_path"])?).await,
+        }
+    }
+}
+
+fn session_id(given: &mut Arguments<'_>) -> Result<SessionId, Failure> {
+    Ok(given.text("session_id")?.parse::<SessionId>()?)
+}
+
+/// Base64 in any of its usual forms, with or without line breaks.
+fn decoded(text: &str) -> Result<Vec<u8>, ArgumentError> {
+    let plain: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+    STANDARD.decode(&plain).map_err(|error| ArgumentError::Type {
+        name: "file_content",
+        wanted: "base64, as `encoding` says",
+        got: error.to_string(),
+    })
+}
+
+/// Each string is one requirement, or several separated by blanks or commas.
+fn requirements(names: &[String]) -> Result<Vec<Requirement>, SessionError> {
+    let mut all = Vec::new();
+    for text in names {
+        match Requirement::parse(text) {
+            Ok(requirement) => all.push(requirement),
+            Err(error) => {
+                let parts: Vec<&str> = text.split_whitespace().collect();
+                let parsed: Result<Vec<_>, _> = parts.iter().map(|part| Requirement::parse(part)).collect();
+                match parsed {
+                    Ok(several) if several.len() > 1 => all.extend(several),
+                    _ => return Err(SessionError::Package(error.to_string())),
+                }
+            }
+        }
+    }
+    if all.is_empty() {
+        return Err(SessionError::Package(
+            "package_name names no package; write one such as \"pandas>=2\"".to_owned(),
+        ));
+    }
+    Ok(all)
+}
+
+fn object(properties: &Value, required: &[&str]) -> Value {
+    let mut schema = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+impl Family for SandboxTools {
+    fn tools(&self) -> Vec<Tool> {
+        let text = || json!({"type": "string"});
+        let seconds =
+            json!({"type": "integer", "default": self.timeouts.default, "maximum": self.timeouts.max});
+        let id = json!({"session_id": text()});
+        let file = json!({"session_id": text(), "file_path": text()});
+        let code = json!({"session_id": text(), "code": text(), "timeout_seconds": seconds});
+        let once = json!({"code": text(), "timeout_seconds": seconds});
+        let install = json!({"session_id": text(), "package_name": text(), "timeout_seconds": seconds});
+        let list = json!({"session_id": text(), "path": {"type": "string", "default": "/"}});
+        let number = json!({"type": "integer", "minimum": 0});
+        let read = json!({"session_id": text(), "file_path": text(), "offset": number, "length": number});
+        let write = json!({"session_id": text(), "file_path": text(), "content": text()});
+        let upload = json!({
+            "session_id": text(), "file_name": text(), "file_content": text(),
+            "destination_path": {"type": "string", "default": "/"},
+            "encoding": {"enum": ["text", "base64"], "default": "text"},
+        });
+        let in_file = &["session_id", "file_path"];
+        let tools = [
+            (CREATE, "Create sandbox", describe::CREATE, object(&id, &[]), Reach::Sandbox),
+            (CLOSE, "Close sandbox", describe::CLOSE, object(&id, &["session_id"]), Reach::Sandbox),
+            (STATUS, "Sandbox status", describe::STATUS, object(&id, &[]), Reach::Reading),
+            (RUN, "Execute code", describe::RUN, object(&code, &["session_id", "code"]), Reach::World),
+            (
+                INSTALL,
+                "Install package",
+                describe::INSTALL,
+                object(&install, &["session_id", "package_name"]),
+                Reach::World,
+            ),
+            (ONCE, "Run once", describe::ONCE, object(&once, &["code"]), Reach::World),
+            (LIST, "List files", describe::LIST, object(&list, &["session_id"]), Reach::Reading),
+            (READ, "Read file", describe::READ, object(&read, in_file), Reach::Reading),
+            (
+                WRITE,
+                "Write file",
+                describe::WRITE,
+                object(&write, &["session_id", "file_path", "content"]),
+                Reach::Sandbox,
+            ),
+            (
+                UPLOAD,
+                "Upload file",
+                describe::UPLOAD,
+                object(&upload, &["session_id", "file_name", "file_content"]),
+                Reach::Sandbox,
+            ),
+            (DELETE, "Delete file", describe::DELETE, object(&file, in_file), Reach::Sandbox),
+        ];
+        let made = |(name, title, about, schema, reach)| {
+            tool(name, title, about, schema).with_annotations(annotations(reach))
+        };
+        tools.into_iter().map(made).collect()
+    }
+
+    fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult> {
+        Box::pin(async move {
+            self.dispatch(call).await.unwrap_or_else(|failure| match failure {
+                Failure::Arguments(error) => reply::wrong_arguments(&error),
+                Failure::Session(error) => reply::session_failure(&error),
+            })
+        })
+    }
+
+    fn resources(&self) -> BoxFuture<'_, Vec<Resource>> {
+        Box::pin(resources::list(&self.sessions))
+    }
+
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        resources::templates()
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> Option<BoxFuture<'a, Result<ReadResourceResult, ErrorData>>> {
+        uri.starts_with(reply::SCHEME)
+            .then(|| Box::pin(resources::read(&self.sessions, uri)) as BoxFuture<'a, _>)
+    }
+}

@@ -1,0 +1,326 @@
+//! What the server and the driver inside say to each other: frames of four bytes of length, little-endian, and one
+//! JSON object, on the sandbox's private channel.
+//!
+//! One request is worked on at a time, and its answer carries its number. Whatever else comes is a fault of the driver:
+//! the sandbox is ended. Code in a sandbox can do everything that the driver can, so nothing in here is believed
+//! before it is checked.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Bytes of a traceback.
+pub const TRACEBACK_LIMIT: usize = 8 << 10;
+/// Bytes of output of one cell at most, whatever the settings say.
+const LARGEST_OUTPUT: usize = 1 << 20;
+/// Pictures that one answer carries.
+const IMAGES: usize = 8;
+/// Longest escape that JSON has for one byte.
+const ESCAPE: usize = 6;
+
+/// A request to the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Request<'a> {
+    /// Run a cell.
+    Run {
+        /// Number of the request.
+        id: u64,
+        /// The cell.
+        code: &'a str,
+    },
+    /// Make the packages of an environment importable.
+    Install {
+        /// Number of the request.
+        id: u64,
+        /// The environment's folder, as seen from inside.
+        root: &'a str,
+    },
+    /// Tell what is in use.
+    Usage {
+        /// Number of the request.
+        id: u64,
+    },
+    /// Raise `KeyboardInterrupt` in the cell of this request. Not answered.
+    Interrupt {
+        /// Number of the request that is interrupted.
+        id: u64,
+    },
+    /// End the interpreter that works on this request. Not answered: the request itself is, then.
+    Kill {
+        /// Number of the request that is ended.
+        id: u64,
+    },
+}
+
+/// The first frame: the driver's own source and its limits.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setup {
+    /// Source by name.
+    pub driver: std::collections::BTreeMap<&'static str, &'static str>,
+    /// Largest frame that the driver may send.
+    pub frame_limit: usize,
+    /// Bytes kept of each stream, and of all values together.
+    pub output_limit: usize,
+    /// Bytes of one picture.
+    pub image_limit: usize,
+    /// Bytes of a traceback.
+    pub traceback_limit: usize,
+}
+
+impl Setup {
+    /// Limits that fit together.
+    pub fn new(output_limit: usize, image_limit: usize) -> Self {
+        let output_limit = output_limit.min(LARGEST_OUTPUT);
+        let text = ESCAPE * (3 * output_limit + 4 * TRACEBACK_LIMIT);
+        Self {
+            driver: std::collections::BTreeMap::new(),
+            frame_limit: text + IMAGES * image_limit / 3 * 4 + (1 << 20),
+            output_limit,
+            image_limit,
+            traceback_limit: TRACEBACK_LIMIT,
+        }
+    }
+}
+
+/// The driver's first word.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ready {
+    /// Always 0.
+    pub id: u64,
+    /// Version of the interpreter.
+    pub python: String,
+}
+
+/// An answer to [`Request::Usage`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Usage {
+    /// Number of the request.
+    pub id: u64,
+    /// Resident bytes.
+    pub memory: u64,
+    /// Processes.
+    pub processes: u64,
+}
+
+/// An answer to [`Request::Run`] and [`Request::Install`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Number of the request.
+    pub id: u64,
+    /// Printed since the last answer.
+    pub stdout: Stream,
+    /// Printed to standard error since the last answer.
+    pub stderr: Stream,
+    /// How an interpreter ended, where one did since the last answer.
+    #[serde(default)]
+    pub lost: Option<Lost>,
+    /// Number of the cell.
+    #[serde(default)]
+    pub cell: Option<u64>,
+    /// Values that are shown.
+    #[serde(default)]
+    pub results: Vec<Value>,
+    /// The exception that ended the cell.
+    #[serde(default)]
+    pub error: Option<Exception>,
+    /// Remarks.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Duration of the cell.
+    #[serde(default)]
+    pub taken_us: Option<u64>,
+    /// Name and version of new packages. Absent where the interpreter could not take them up.
+    #[serde(default)]
+    pub installed: Option<Vec<(String, String)>>,
+    /// Name, loaded and installed version.
+    #[serde(default)]
+    pub conflicts: Vec<(String, String, String)>,
+}
+
+/// One captured stream.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    /// Its first bytes.
+    pub text: String,
+    /// All of its bytes.
+    pub total: u64,
+}
+
+/// How an interpreter ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lost {
+    /// With this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// A value that is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Value {
+    /// As text.
+    pub text: String,
+    /// In other forms.
+    pub forms: Vec<ValueForm>,
+}
+
+/// One form of a value: as text, or in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ValueForm {
+    /// Media type.
+    pub media: String,
+    /// The text.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// The file.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Its bytes.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// A small picture in base64.
+    #[serde(default)]
+    pub preview: Option<String>,
+    /// Its media type.
+    #[serde(default)]
+    pub preview_media: Option<String>,
+}
+
+/// An exception.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exception {
+    /// Name of its class.
+    pub name: String,
+    /// Its text.
+    pub value: String,
+    /// The traceback.
+    pub traceback: String,
+}
+
+/// Why a channel is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The other end is closed.
+    #[error("its main process has ended")]
+    Closed,
+    /// A frame over the limit.
+    #[error("its driver sent {size} bytes at once, more than the {limit} that are allowed")]
+    Large {
+        /// The frame's bytes.
+        size: usize,
+        /// At most.
+        limit: usize,
+    },
+    /// Not what was asked for.
+    #[error("its driver sent something else than the answer: {0}")]
+    Unexpected(String),
+    /// The system refused it.
+    #[error("its channel failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// One end of the channel.
+#[derive(Debug)]
+pub struct Channel<S> {
+    stream: S,
+    unread: Vec<u8>,
+    limit: usize,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
+    /// Takes a connected stream. Frames that come in have at most `limit` bytes.
+    pub fn new(stream: S, limit: usize) -> Self {
+        Self { stream, unread: Vec::new(), limit }
+    }
+
+    /// Sends one frame.
+    pub async fn send(&mut self, message: &impl Serialize) -> Result<(), ChannelError> {
+        let mut frame = vec![0; 4];
+        serde_json::to_writer(&mut frame, message).map_err(io::Error::other)?;
+        let length = u32::try_from(frame.len() - 4).map_err(io::Error::other)?;
+        frame[..4].copy_from_slice(&length.to_le_bytes());
+        self.stream.write_all(&frame).await.map_err(gone)
+    }
+
+    /// The next frame. Nothing is lost when the future is dropped.
+    pub async fn receive(&mut self) -> Result<Vec<u8>, ChannelError> {
+        loop {
+            if let Some(header) = self.unread.first_chunk::<4>() {
+                let size = u32::from_le_bytes(*header) as usize;
+                if size > self.limit {
+                    return Err(ChannelError::Large { size, limit: self.limit });
+                }
+                if self.unread.len() >= 4 + size {
+                    let rest = self.unread.split_off(4 + size);
+                    let mut frame = std::mem::replace(&mut self.unread, rest);
+                    frame.drain(..4);
+                    return Ok(frame);
+                }
+            }
+            self.unread.reserve(16 << 10);
+            if self.stream.read_buf(&mut self.unread).await.map_err(gone)? == 0 {
+                return Err(ChannelError::Closed);
+            }
+        }
+    }
+
+    /// The answer with this number.
+    pub async fn answer<T: for<'de> Deserialize<'de> + Numbered>(
+        &mut self,
+        id: u64,
+    ) -> Result<T, ChannelError> {
+        let frame = self.receive().await?;
+        let answer: T =
+            serde_json::from_slice(&frame).map_err(|error| ChannelError::Unexpected(error.to_string()))?;
+        if answer.id() != id {
+            let other = answer.id();
+            return Err(ChannelError::Unexpected(format!("an answer to request {other}, not {id}")));
+        }
+        // One request, one answer: what follows it was made up.
+        if !self.unread.is_empty() {
+            return Err(ChannelError::Unexpected("more than one answer".to_owned()));
+        }
+        Ok(answer)
+    }
+}
+
+/// Something with the number of its request.
+pub trait Numbered {
+    /// The number.
+    fn id(&self) -> u64;
+}
+
+impl Numbered for Ready {
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Numbered for Usage {
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Numbered for Answer {
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+fn gone(error: io::Error) -> ChannelError {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => ChannelError::Closed,
+        _ => ChannelError::Io(error),
+    }
+}

@@ -1,0 +1,401 @@
+//! All sessions of one client: their names, their number, and the way to each.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::SessionSettings;
+use super::actor::{self, Job, QUEUE, SharedInfo};
+use super::error::{Ended, SessionError};
+use super::interpreter::{Interpreter, Kernel, KernelUsage, Stop};
+use super::name::SessionId;
+use super::report::{CellReport, Installed};
+use super::workspace::{FileError, Tree, Workspace};
+use crate::execution::ProgressSink;
+use crate::sandbox::BoxFuture;
+use crate::script::Requirement;
+
+/// Ended sessions that are remembered, for a better answer than "unknown".
+const REMEMBERED: usize = 256;
+/// Time for starting a sandbox.
+const START_TAKES: Duration = Duration::from_mins(1);
+
+/// All sessions of one client. Cheap to clone.
+#[derive(Clone)]
+pub struct Sessions {
+    interpreter: Arc<dyn Interpreter>,
+    settings: SessionSettings,
+    table: Table,
+}
+
+/// A session that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Its name.
+    pub id: SessionId,
+    /// Which interpreter it has.
+    pub interpreter: &'static str,
+    /// The full version of the language.
+    pub version: String,
+}
+
+/// The state of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionStatus {
+    /// Its name.
+    pub id: SessionId,
+    /// Which interpreter it has.
+    pub interpreter: &'static str,
+    /// Since it was made.
+    pub age: Duration,
+    /// Since it was last used.
+    pub idle: Duration,
+    /// Unused for so long, it is closed.
+    pub idle_limit: Duration,
+    /// Whether a call is being worked on. What follows cannot be told meanwhile.
+    pub busy: bool,
+    /// What its processes use.
+    pub usage: Option<KernelUsage>,
+    /// Its files.
+    pub files: Option<Tree>,
+    /// Cells that were run.
+    pub cells: u64,
+    /// Installed packages with their versions.
+    pub packages: Vec<(String, String)>,
+}
+
+#[derive(Clone, Default)]
+struct Table(Arc<Mutex<Rows>>);
+
+#[derive(Default)]
+struct Rows {
+    open: BTreeMap<SessionId, Row>,
+    ended: VecDeque<(SessionId, Ended)>,
+    numbered: u64,
+    /// Sets rows of the same name apart.
+    made: u64,
+}
+
+struct Row {
+    made: u64,
+    jobs: mpsc::Sender<Job>,
+    info: SharedInfo,
+    closing: CancellationToken,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Table {
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a session out, where it is the one that was made then.
+    fn take(&self, id: &SessionId, made: Option<u64>) -> Option<Row> {
+        let mut rows = self.rows();
+        let found = rows.open.get(id).is_some_and(|row| made.is_none_or(|made| row.made == made));
+        let row = if found { rows.open.remove(id) } else { None }?;
+        row.closing.cancel();
+        Some(row)
+    }
+
+    /// As [`Table::take`], and remembers how it ended.
+    fn end(&self, id: &SessionId, made: Option<u64>, how: Ended) -> Option<Row> {
+        let row = self.take(id, made)?;
+        let mut rows = self.rows();
+        rows.ended.retain(|(other, _)| other != id);
+        rows.ended.push_back((id.clone(), how));
+        if rows.ended.len() > REMEMBERED {
+            rows.ended.pop_front();
+        }
+        Some(row)
+    }
+}
+
+impl Rows {
+    fn missing(&self, id: &SessionId) -> SessionError {
+        let id_text = id.to_string();
+        match self.ended.iter().find(|(ended, _)| ended == id) {
+            Some((_, how)) => SessionError::Ended { id: id_text, how: *how },
+            None => SessionError::Unknown(id_text),
+        }
+    }
+
+    fn free_name(&mut self) -> SessionId {
+        loop {
+            self.numbered += 1;
+            let id = SessionId::numbered(self.numbered);
+            if !self.open.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+}
+
+/// Closes a session whose maker has gone before it was ready.
+struct Unfinished<'a> {
+    table: &'a Table,
+    id: &'a SessionId,
+    made: u64,
+    ready: bool,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if !self.ready {
+            self.table.take(self.id, Some(self.made));
+        }
+    }
+}
+
+impl Sessions {
+    /// No session yet.
+    pub fn new(interpreter: Arc<dyn Interpreter>, settings: SessionSettings) -> Self {
+        Self { interpreter, settings, table: Table::default() }
+    }
+
+    /// Name of the interpreter that sessions get.
+    pub fn interpreter(&self) -> &'static str {
+        self.interpreter.name()
+    }
+
+    /// Makes a session under this name, or under one of its own. Dropping the future ends what was started.
+    pub async fn create(&self, id: Option<SessionId>) -> Result<Summary, SessionError> {
+        let (id, made, started) = self.begin(id)?;
+        let mut unfinished = Unfinished { table: &self.table, id: &id, made, ready: false };
+        let version = started.await.map_err(|_| SessionError::Closing)??;
+        unfinished.ready = true;
+        drop(unfinished);
+        Ok(Summary { id, interpreter: self.interpreter.name(), version })
+    }
+
+    /// Reserves the name and starts the session's task.
+    #[allow(clippy::type_complexity, reason = "used once, just above")]
+    fn begin(
+        &self,
+        id: Option<SessionId>,
+    ) -> Result<(SessionId, u64, oneshot::Receiver<Result<String, SessionError>>), SessionError> {
+        let mut rows = self.table.rows();
+        if let Some(id) = id.as_ref().filter(|id| rows.open.contains_key(id)) {
+            return Err(SessionError::Exists(id.to_string()));
+        }
+        if rows.open.len() >= self.settings.max_sandboxes {
+            return Err(SessionError::TooMany { limit: self.settings.max_sandboxes });
+        }
+        let id = id.unwrap_or_else(|| rows.free_name());
+        rows.made += 1;
+        let made = rows.made;
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let (info, closing) = (SharedInfo::new(), CancellationToken::new());
+        let (tell, started) = oneshot::channel();
+        let task = self.live(id.clone(), made, queue, info.clone(), closing.clone(), tell);
+        let row = Row { made, jobs, info, closing, task: Some(tokio::spawn(task)) };
+        rows.ended.retain(|(ended, _)| *ended != id);
+        rows.open.insert(id.clone(), row);
+        Ok((id, made, started))
+    }
+
+    /// A session from its start to its end.
+    fn live(
+        &self,
+        id: SessionId,
+        made: u64,
+        queue: mpsc::Receiver<Job>,
+        info: SharedInfo,
+        closing: CancellationToken,
+        tell: oneshot::Sender<Result<String, SessionError>>,
+    ) -> impl Future<Output = ()> + use<> {
+        let (interpreter, table) = (Arc::clone(&self.interpreter), self.table.clone());
+        let idle_limit = self.settings.idle_limit;
+        async move {
+            let started = tokio::select! {
+                biased;
+                () = closing.cancelled() => Err(SessionError::Closing),
+                started = interpreter.start(Instant::now() + START_TAKES) => started,
+            };
+            match started {
+                Ok(kernel) => {
+                    let _ = tell.send(Ok(kernel.version()));
+                    let how = actor::work(kernel, queue, info, idle_limit, closing).await;
+                    table.end(&id, Some(made), how);
+                }
+                Err(error) => {
+                    table.take(&id, Some(made));
+                    let _ = tell.send(Err(error));
+                }
+            }
+        }
+    }
+
+    /// Ends a session; every process of it is gone when this returns. False where it had ended before.
+    pub async fn close(&self, id: &SessionId) -> Result<bool, SessionError> {
+        let Some(mut row) = self.table.end(id, None, Ended::Closed) else {
+            return match self.table.rows().missing(id) {
+                SessionError::Ended { .. } => Ok(false),
+                error => Err(error),
+            };
+        };
+        if let Some(task) = row.task.take() {
+            let _ = task.await;
+        }
+        Ok(true)
+    }
+
+    /// Ends all of them.
+    pub async fn close_all(&self) {
+        let ids: Vec<SessionId> = self.all();
+        for id in &ids {
+            if let Some(row) = self.table.rows().open.get(id) {
+                row.closing.cancel();
+            }
+        }
+        for id in ids {
+            let _ = self.close(&id).await;
+        }
+    }
+
+    /// The names of all sessions.
+    pub fn all(&self) -> Vec<SessionId> {
+        self.table.rows().open.keys().cloned().collect()
+    }
+
+    /// Runs one cell after all calls that came before. Dropping the future interrupts it; its state is kept where it
+    /// yields to that.
+    pub async fn run(
+        &self,
+        id: &SessionId,
+        code: String,
+        timeout: Duration,
+    ) -> Result<CellReport, SessionError> {
+        let info = self.info(id)?;
+        let report = self
+            .ask(id, move |kernel, abandoned| {
+                Box::pin(async move {
+                    kernel.run(&code, Stop { deadline: Instant::now() + timeout, abandoned }).await
+                })
+            })
+            .await;
+        info.lock().cells += 1;
+        report
+    }
+
+    /// Installs packages beside those that are there.
+    pub async fn install(
+        &self,
+        id: &SessionId,
+        packages: Vec<Requirement>,
+        timeout: Duration,
+        progress: ProgressSink,
+    ) -> Result<Installed, SessionError> {
+        let info = self.info(id)?;
+        let installed = self
+            .ask(id, move |kernel, abandoned| {
+                let stop = Stop { deadline: Instant::now() + timeout, abandoned };
+                kernel.install(packages, stop, progress)
+            })
+            .await?;
+        info.lock().packages.extend(installed.packages.iter().cloned());
+        Ok(installed)
+    }
+
+    /// A session for one cell, which is closed whatever happens.
+    pub async fn run_once(&self, code: String, timeout: Duration) -> Result<CellReport, SessionError> {
+        let id = self.create(None).await?.id;
+        let made = self.table.rows().open.get(&id).map_or(0, |row| row.made);
+        let unfinished = Unfinished { table: &self.table, id: &id, made, ready: false };
+        let report = self.run(&id, code, timeout).await;
+        self.close(&id).await?;
+        drop(unfinished);
+        report
+    }
+
+    /// Does something with a session's files, after all calls that came before.
+    pub async fn files<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        act: impl FnOnce(Arc<dyn Workspace>) -> BoxFuture<'static, Result<T, FileError>> + Send + 'static,
+    ) -> Result<T, SessionError> {
+        self.ask(id, move |kernel, _| {
+            let done = act(kernel.workspace());
+            Box::pin(async move { Ok(done.await?) })
+        })
+        .await
+    }
+
+    /// What is known of a session. Never waits for a call that is being worked on.
+    pub async fn status(&self, id: &SessionId) -> Result<SessionStatus, SessionError> {
+        let info = self.info(id)?;
+        let busy = info.lock().busy;
+        let (usage, files) = if busy { (None, None) } else { self.measured(id).await? };
+        let info = info.lock();
+        Ok(SessionStatus {
+            id: id.clone(),
+            interpreter: self.interpreter.name(),
+            age: info.created.elapsed(),
+            idle: info.last_used.elapsed(),
+            idle_limit: self.settings.idle_limit,
+            busy,
+            usage,
+            files,
+            cells: info.cells,
+            packages: info.packages.clone().into_iter().collect(),
+        })
+    }
+
+    async fn measured(&self, id: &SessionId) -> Result<(Option<KernelUsage>, Option<Tree>), SessionError> {
+        self.ask(id, |kernel, _| {
+            Box::pin(async move {
+                let usage = kernel.usage().await;
+                Ok((usage, kernel.workspace().files(0).await.ok()))
+            })
+        })
+        .await
+    }
+
+    /// The files of a session, or `None` while it is busy.
+    pub async fn tree(&self, id: &SessionId, most: usize) -> Result<Option<Tree>, SessionError> {
+        if self.info(id)?.lock().busy {
+            return Ok(None);
+        }
+        self.files(id, move |files| Box::pin(async move { files.files(most).await })).await.map(Some)
+    }
+
+    fn info(&self, id: &SessionId) -> Result<SharedInfo, SessionError> {
+        let rows = self.table.rows();
+        rows.open.get(id).map(|row| row.info.clone()).ok_or_else(|| rows.missing(id))
+    }
+
+    /// Puts a job into the session's queue and waits for what comes of it. The job is told when nobody waits any more.
+    async fn ask<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        act: impl for<'a> FnOnce(&'a mut dyn Kernel, BoxFuture<'a, ()>) -> BoxFuture<'a, Result<T, SessionError>>
+        + Send
+        + 'static,
+    ) -> Result<T, SessionError> {
+        let (mut tell, told) = oneshot::channel();
+        let job: Job = Box::new(move |kernel| {
+            Box::pin(async move {
+                if tell.is_closed() {
+                    return;
+                }
+                let done = act(kernel, Box::pin(tell.closed())).await;
+                let _ = tell.send(done);
+            })
+        });
+        let jobs = {
+            let rows = self.table.rows();
+            rows.open.get(id).map(|row| row.jobs.clone()).ok_or_else(|| rows.missing(id))?
+        };
+        jobs.try_send(job).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => SessionError::Busy { waiting: QUEUE },
+            mpsc::error::TrySendError::Closed(_) => SessionError::Closing,
+        })?;
+        drop(jobs);
+        told.await.map_err(|_| SessionError::Closing)?
+    }
+}

@@ -1,0 +1,72 @@
+//! The tier is chosen at start, said, and never less than what was required.
+
+use crate::host::{Caller, Place, Refusal};
+
+fn words(output: &std::process::Output) -> (String, String) {
+    (String::from_utf8_lossy(&output.stdout).into(), String::from_utf8_lossy(&output.stderr).into())
+}
+
+#[test]
+fn a_script_runs_confined_and_the_reason_is_said() {
+    for caller in [Caller::User, Caller::ContainerRoot] {
+        let Some(place) = Place::of(caller) else { continue };
+        let output = place.run(
+            &["--require-sandbox", "confined"],
+            "import os\nprint(os.getuid() != 0, os.getgroups(), os.getcwd() == os.path.dirname(__file__))",
+        );
+        let (stdout, stderr) = words(&output);
+        assert_eq!(stdout, "True [] True\n", "{caller:?}: {stderr}");
+    }
+}
+
+#[test]
+fn more_than_there_is_is_refused_with_what_to_do() {
+    for caller in [Caller::User, Caller::ContainerRoot] {
+        let Some(place) = Place::of(caller) else { continue };
+        let output = place.run(&["--require-sandbox", "full"], "print('ran')");
+        let (stdout, stderr) = words(&output);
+        assert_eq!((stdout.as_str(), output.status.code()), ("", Some(125)), "{caller:?}");
+        assert!(stderr.contains("--require-sandbox full cannot be met"), "{stderr}");
+        assert!(stderr.contains("a system-call filter") && stderr.contains("seccomp=unconfined"), "{stderr}");
+    }
+}
+
+#[test]
+fn the_plan_is_printed_with_the_rules_of_this_tier() {
+    let place = Place::of(Caller::User).expect("everybody can be this one");
+    let (stdout, stderr) = words(&place.run(&["--explain", "--network", "none"], "pass"));
+    let plan: serde_json::Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
+    assert_eq!(plan["isolation"], serde_json::Value::Null);
+    assert_eq!(plan["landlock"]["ports"], "refused");
+    let writable = plan["landlock"]["files"]["read_write"].to_string();
+    assert!(!writable.contains(place.path().to_str().expect("UTF-8")), "{writable}");
+}
+
+#[test]
+fn folders_of_the_run_stand_for_those_of_the_sandbox_and_go_with_it() {
+    for caller in [Caller::User, Caller::ContainerRoot] {
+        let Some(place) = Place::of(caller) else { continue };
+        let script = "import os, tempfile\n\
+            top = os.path.dirname(os.getcwd())\n\
+            for folder in (os.getcwd(), os.environ['HOME'], tempfile.gettempdir()):\n    \
+                assert os.path.dirname(folder) == top, folder\n    \
+                open(folder + '/file', 'w').write('x')\n    \
+                os.makedirs(folder + '/' + '/'.join(['deep'] * 200))\n\
+            print(top)";
+        let (stdout, stderr) = words(&place.run(&[], script));
+        let folder = std::path::Path::new(stdout.trim());
+        assert!(folder.is_absolute(), "{caller:?}: {stderr}");
+        assert!(!folder.exists(), "{caller:?}: {} is still there", folder.display());
+    }
+}
+
+#[test]
+fn a_covered_process_file_system_still_allows_the_full_tier() {
+    let Some(place) = Place::with(Caller::User, Refusal::FreshProc) else { return };
+    let script = "import os, subprocess\n\
+        print(os.getuid(), sorted(name for name in os.listdir('/proc') if name.isdigit()))\n\
+        print(os.readlink('/proc/self/exe') == os.path.realpath(os.sys.executable))\n\
+        print(os.path.exists('/.outer-proc/self'), subprocess.call(['true']))";
+    let (stdout, stderr) = words(&place.run(&["--require-sandbox", "full"], script));
+    assert_eq!(stdout, "1000 []\nTrue\nFalse 0\n", "{stderr}");
+}
