@@ -28,6 +28,9 @@ pub const SCRIPT: &str = "script.py";
 /// Calls that wait for a place, for each place: more are told to try again.
 const WAITING_PER_PLACE: usize = 16;
 
+/// Longest time for getting ready for the first call.
+const EXPECTING_TAKES: Duration = Duration::from_mins(1);
+
 /// Runs scripts. Shared by everything that serves.
 pub struct Engine {
     pub(super) settings: Settings,
@@ -55,7 +58,7 @@ impl Engine {
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>, environments: Environments) -> Self {
         let places = Semaphore::new(settings.max_concurrent);
         let warming = warm::Warming::new(settings.warm_cache);
-        let pool = Pool::new(settings.pool_size, Arc::clone(&sandbox));
+        let pool = Pool::new(settings.pool_size, settings.preload.clone(), Arc::clone(&sandbox));
         Self { settings, sandbox, environments, warming, pool, places, waiting: AtomicUsize::new(0) }
     }
 
@@ -149,9 +152,9 @@ impl Engine {
         let _place = self.place(&progress).await?;
         let deadline = Instant::now() + request.timeout;
         let _run = self.pool.begin_run();
-        let prepared = self.prepare(&request, deadline, &progress).await?;
+        let mut prepared = self.prepare(&request, deadline, &progress).await?;
         let finished = async {
-            let running = self.start(&prepared, &request.script, deadline).await?;
+            let running = self.start(&mut prepared, &request.script, deadline).await?;
             run::attend(running, deadline, self.settings.max_output_bytes, Some(&progress)).await
         };
         let finished =
@@ -163,21 +166,45 @@ impl Engine {
     }
 
     /// Takes a sandbox that waits for a script, or builds one.
-    async fn start(&self, prepared: &Prepared, script: &str, deadline: Instant) -> Result<Running, RunError> {
+    async fn start(
+        &self,
+        prepared: &mut Prepared,
+        script: &str,
+        deadline: Instant,
+    ) -> Result<Running, RunError> {
         // Another decoder would want to read the script twice, which a pipe does not allow.
         if let [file] = prepared.spec.files.as_slice()
             && script::coding::reads_as_utf8(script)
             && let Some(slot) = self.pool.take(&prepared.spec, deadline).await
         {
-            match slot.deliver(&file.content) {
+            let note = slot.note();
+            match slot.waiting.deliver(&file.content) {
                 Ok(running) => {
                     tracing::debug!("a waiting sandbox was used");
+                    prepared.notes.extend(note);
                     return Ok(running);
                 }
                 Err(error) => tracing::debug!(%error, "a waiting sandbox was lost"),
             }
         }
         run::start(self.sandbox.as_ref(), &prepared.spec, deadline).await
+    }
+
+    /// Gets sandboxes to wait for the first script, which most likely has no requirements.
+    pub async fn expect_calls(&self) -> Result<(), ExecutionError> {
+        if self.settings.pool_size == 0 {
+            return Ok(());
+        }
+        let request = ExecutionRequest {
+            script: "pass".to_owned(),
+            dependencies: Vec::new(),
+            python: self.settings.python,
+            timeout: EXPECTING_TAKES,
+        };
+        let prepared =
+            self.prepare(&request, Instant::now() + EXPECTING_TAKES, &(Arc::new(|_| {}) as _)).await?;
+        self.pool.keep(&prepared.spec, prepared.environment);
+        Ok(())
     }
 
     /// Waits for a free place, first come, first served.

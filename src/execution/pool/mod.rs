@@ -7,6 +7,7 @@
 //! Invariant: it never sees a script, and a call that finds nothing here is run as if there were no pool.
 
 mod memory;
+mod preload;
 mod runs;
 mod shelves;
 
@@ -22,10 +23,22 @@ use super::engine::SCRIPT;
 use crate::environment::Environment;
 use crate::sandbox::{Sandbox, SandboxSpec, Waiting};
 use runs::Runs;
-use shelves::{Found, Shelves};
+use shelves::{Found, Shelves, Start};
 
 /// A program that waits for its script.
-type Slot = Box<dyn Waiting>;
+pub struct Slot {
+    /// The program.
+    pub waiting: Box<dyn Waiting>,
+    /// Modules that it has imported already, where the user asked for that.
+    pub imported: Arc<[String]>,
+}
+
+impl Slot {
+    /// What the result has to say about it.
+    pub fn note(&self) -> Option<String> {
+        preload::note(&self.imported)
+    }
+}
 
 /// Time that the answer has to get out before anything is started in its place.
 const AFTER_AN_ANSWER: Duration = Duration::from_millis(2);
@@ -38,6 +51,8 @@ pub struct Pool {
 
 struct Inner {
     sandbox: Arc<dyn Sandbox>,
+    /// Modules that are imported in advance where the environment holds them.
+    preload: Vec<String>,
     shelves: Mutex<Shelves<Slot, Environment>>,
     runs: Runs,
     /// There may be something to do.
@@ -45,10 +60,11 @@ struct Inner {
 }
 
 impl Pool {
-    /// A pool of at most `size` waiting sandboxes; none is started yet.
-    pub fn new(size: usize, sandbox: Arc<dyn Sandbox>) -> Self {
+    /// A pool of at most `size` waiting sandboxes, with these modules imported where they are there; none is started
+    /// yet.
+    pub fn new(size: usize, preload: Vec<String>, sandbox: Arc<dyn Sandbox>) -> Self {
         let shelves = Mutex::new(Shelves::new(size));
-        let inner = Inner { sandbox, shelves, runs: Runs::default(), wake: Notify::new() };
+        let inner = Inner { sandbox, preload, shelves, runs: Runs::default(), wake: Notify::new() };
         Self { inner: Arc::new(inner), tending: OnceLock::new() }
     }
 
@@ -59,7 +75,7 @@ impl Pool {
 
     /// A waiting sandbox that is what this specification asks for. Waits for one that is being started already.
     pub async fn take(&self, spec: &SandboxSpec, deadline: Instant) -> Option<Slot> {
-        let found = self.inner.shelves().take(spec, Instant::now(), |slot| slot.is_fit());
+        let found = self.inner.shelves().take(spec, Instant::now(), |slot| slot.waiting.is_fit());
         match found {
             Found::Ready(slot) => Some(slot),
             Found::Starting(coming) => timeout_at(deadline, coming).await.ok()?.ok(),
@@ -70,7 +86,12 @@ impl Pool {
     /// A run with this specification is over, or expected: others like it are likely. The environment stays in use as
     /// long as something waits for it.
     pub fn keep(&self, spec: &SandboxSpec, environment: Environment) {
-        if self.inner.shelves().keep(spec, environment, Instant::now(), poolable) {
+        let arrange = |environment: &Environment| {
+            let modules: Arc<[String]> = environment.modules_among(&self.inner.preload).into();
+            let spec = preload::with_modules(spec, &modules);
+            poolable(environment).then_some(Start { spec, modules })
+        };
+        if self.inner.shelves().keep(spec, environment, Instant::now(), arrange) {
             self.tend();
         }
     }
@@ -145,10 +166,11 @@ impl Inner {
             self.shelves().clear();
             return false;
         }
-        let Some((place, spec)) = self.shelves().next_missing(Instant::now()) else { return false };
+        let Some((place, start)) = self.shelves().next_missing(Instant::now()) else { return false };
+        let Start { spec, modules } = start;
         let started = self.sandbox.start_waiting(&spec, Path::new(SCRIPT)).await;
         match started {
-            Ok(slot) => self.shelves().put(place, slot),
+            Ok(waiting) => self.shelves().put(place, Slot { waiting, imported: modules }),
             Err(error) => {
                 tracing::debug!(%error, "no sandbox waits");
                 self.shelves().failed(place, Instant::now());

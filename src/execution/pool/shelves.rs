@@ -1,6 +1,7 @@
 //! Which sandboxes wait, which are wanted, which have to go. Pure bookkeeping: it starts nothing and reads no clock.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -30,11 +31,23 @@ pub struct Shelves<S, P> {
     next_number: u64,
 }
 
+/// How those that wait on a shelf are started.
+#[derive(Clone)]
+pub struct Start {
+    /// The sandbox, with files that are there before the script.
+    pub spec: SandboxSpec,
+    /// Modules that are imported before the script is there.
+    pub modules: Arc<[String]>,
+}
+
 struct Shelf<S, P> {
     number: u64,
+    /// What calls ask for.
     spec: SandboxSpec,
-    /// Dropped with the shelf; `None` where nothing may wait.
-    pin: Option<P>,
+    /// `None` where nothing may wait.
+    start: Option<Start>,
+    /// Dropped with the shelf.
+    _pin: P,
     ready: VecDeque<S>,
     /// Being started, and who waits for that.
     starting: usize,
@@ -87,9 +100,15 @@ impl<S, P> Shelves<S, P> {
         Found::Nothing
     }
 
-    /// Makes the specification the one that was used last, on a shelf of its own where there is none. Tells whether
-    /// anything may wait on it.
-    pub fn keep(&mut self, spec: &SandboxSpec, pin: P, now: Instant, may_wait: impl Fn(&P) -> bool) -> bool {
+    /// Makes the specification the one that was used last, on a shelf of its own where there is none. Then `arrange` says
+    /// how to start what waits on it, if anything may. Tells whether anything may.
+    pub fn keep(
+        &mut self,
+        spec: &SandboxSpec,
+        pin: P,
+        now: Instant,
+        arrange: impl FnOnce(&P) -> Option<Start>,
+    ) -> bool {
         if self.size == 0 {
             return false;
         }
@@ -100,17 +119,16 @@ impl<S, P> Shelves<S, P> {
             self.next_number += 1;
             self.all.truncate(SHELVES - 1);
             let spec = SandboxSpec { files: Vec::new(), ..spec.clone() };
-            let pin = may_wait(&pin).then_some(pin);
-            Shelf::new(self.next_number, spec, pin, now)
+            Shelf::new(self.next_number, spec, arrange(&pin), pin, now)
         };
         place.used = now;
-        let may_wait = place.pin.is_some();
+        let may_wait = place.start.is_some();
         self.all.insert(0, place);
         may_wait
     }
 
     /// The shelf on which one is missing, which now counts as being started. Makes room for it.
-    pub fn next_missing(&mut self, now: Instant) -> Option<(u64, SandboxSpec)> {
+    pub fn next_missing(&mut self, now: Instant) -> Option<(u64, Start)> {
         let mut left = self.size;
         let mut missing = None;
         for (at, place) in self.all.iter().enumerate() {
@@ -129,8 +147,9 @@ impl<S, P> Shelves<S, P> {
             last.ready.pop_front();
         }
         let place = &mut self.all[at];
+        let start = place.start.clone()?;
         place.starting += 1;
-        Some((place.number, place.spec.clone()))
+        Some((place.number, start))
     }
 
     /// One has been started: for the call that has waited longest, or for the shelf.
@@ -177,11 +196,12 @@ impl<S, P> Shelves<S, P> {
 }
 
 impl<S, P> Shelf<S, P> {
-    fn new(number: u64, spec: SandboxSpec, pin: Option<P>, now: Instant) -> Self {
+    fn new(number: u64, spec: SandboxSpec, start: Option<Start>, pin: P, now: Instant) -> Self {
         Self {
             number,
             spec,
-            pin,
+            start,
+            _pin: pin,
             ready: VecDeque::new(),
             starting: 0,
             waiters: VecDeque::new(),
@@ -202,7 +222,7 @@ impl<S, P> Shelf<S, P> {
 
     /// How many should wait.
     fn wanted(&self) -> usize {
-        if self.pin.is_some() { self.longest_burst.max(SHORTEST) } else { 0 }
+        if self.start.is_some() { self.longest_burst.max(SHORTEST) } else { 0 }
     }
 }
 
@@ -228,14 +248,16 @@ mod tests {
     }
 
     fn keep(shelves: &mut Numbers, program: &str, now: Instant) -> bool {
-        shelves.keep(&spec(program), (), now, |()| true)
+        let spec = spec(program);
+        let start = Start { spec: SandboxSpec { files: Vec::new(), ..spec.clone() }, modules: [].into() };
+        shelves.keep(&spec, (), now, |()| Some(start))
     }
 
     /// Starts what is missing, each with the next number.
     fn fill(shelves: &mut Numbers, now: Instant, next: &mut u32) -> usize {
         let mut started = 0;
-        while let Some((place, spec)) = shelves.next_missing(now) {
-            assert!(spec.files.is_empty(), "no script waits");
+        while let Some((place, start)) = shelves.next_missing(now) {
+            assert!(start.spec.files.is_empty(), "no script waits");
             shelves.put(place, *next);
             *next += 1;
             started += 1;
@@ -365,7 +387,7 @@ mod tests {
     #[test]
     fn what_must_not_wait_does_not() {
         let (mut shelves, now) = (Numbers::new(4), Instant::now());
-        assert!(!shelves.keep(&spec("a"), (), now, |()| false));
+        assert!(!shelves.keep(&spec("a"), (), now, |()| None));
         assert!(shelves.next_missing(now).is_none());
         let mut off = Numbers::new(0);
         assert!(!keep(&mut off, "a", now));
