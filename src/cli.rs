@@ -212,6 +212,12 @@ pub struct Options {
     /// Runs at the same time; without it, twice the number of processors
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub max_concurrent: Option<u16>,
+    /// Sandboxes that wait for a script at most; 0 keeps none waiting; without it, by processors and memory
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub pool_size: Option<u16>,
+    /// Modules that waiting sandboxes have imported already, where a script's packages hold them
+    #[arg(long, global = true, value_name = "MODULES", value_delimiter = ',', value_parser = module)]
+    pub preload: Vec<String>,
     /// Do not fetch common packages in advance
     #[arg(long, global = true)]
     pub no_warm_cache: bool,
@@ -291,6 +297,19 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
+/// The name of a module, as an import statement takes it.
+fn module(text: &str) -> Result<String, String> {
+    let is_name = |part: &str| {
+        let mut letters = part.chars();
+        letters.next().is_some_and(|first| first == '_' || first.is_alphabetic())
+            && letters.all(|letter| letter == '_' || letter.is_alphanumeric())
+    };
+    if text.split('.').all(is_name) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} is no module; write them like numpy,pandas"))
+}
+
 /// Tiers that can be required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RequiredTier {
@@ -346,6 +365,8 @@ impl Options {
             max_timeout: self.max_timeout,
             max_output_bytes: usize::try_from(self.max_output_bytes).unwrap_or(usize::MAX),
             max_concurrent: self.max_concurrent.map_or_else(default_concurrency, usize::from),
+            pool_size: self.pool_size.map_or_else(default_pool_size, usize::from),
+            preload: self.preload,
             warm_cache: !self.no_warm_cache,
             uv: self.uv_path,
             pass_env: self.pass_env,
@@ -368,6 +389,30 @@ impl Options {
 /// Twice the processors: runs wait for the network and the disk as well.
 fn default_concurrency() -> usize {
     std::thread::available_parallelism().map_or(4, |processors| processors.get() * 2)
+}
+
+/// Waiting sandboxes that no machine needs more of: agents send a handful of calls at once.
+const POOL_AT_MOST: usize = 16;
+
+/// Memory that the whole pool may hold: this part of the machine's.
+const POOL_SHARE: u64 = 50;
+
+/// Memory of one waiting sandbox with an interpreter alone, in bytes, generously.
+const WAITING_TAKES: u64 = 8 << 20;
+
+/// As many as a burst of calls has (at least eight, four for each processor), as far as memory goes.
+fn default_pool_size() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let bound = usize::try_from(memory() / POOL_SHARE / WAITING_TAKES).unwrap_or(POOL_AT_MOST);
+    (4 * processors).clamp(8, POOL_AT_MOST).min(bound)
+}
+
+/// Memory of this machine in bytes; a small machine's where it cannot be told.
+fn memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.map_or(1 << 30, |kilobytes| kilobytes << 10)
 }
 
 #[cfg(test)]

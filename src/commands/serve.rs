@@ -32,7 +32,7 @@ pub async fn serve(settings: Settings) -> ExitCode {
     let background = Arc::clone(&deferred);
     tokio::spawn(async move {
         if let Ok(engine) = background.engine().await {
-            warm::warm(Arc::clone(engine)).await;
+            get_ready(engine).await;
         }
     });
     let asked_to_end = async {
@@ -55,6 +55,16 @@ pub async fn serve(settings: Settings) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
+}
+
+/// What can be done before the first call, where that is wanted: a sandbox that waits, packages that are there.
+async fn get_ready(engine: &Arc<Engine>) {
+    if engine.settings().warm_cache
+        && let Err(error) = engine.expect_calls().await
+    {
+        tracing::info!("nothing waits for the first call: {error}");
+    }
+    warm::warm(Arc::clone(engine)).await;
 }
 
 /// Stateful sandboxes with the interpreter that was asked for. A new one is a line here.

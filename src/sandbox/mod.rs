@@ -15,7 +15,9 @@ pub mod volumes;
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -66,6 +68,27 @@ pub trait Sandbox: Send + Sync {
     fn volumes(&self) -> Option<&dyn volumes::Volumes> {
         None
     }
+
+    /// Builds the sandbox and starts the program before its script is known. Returns when the program waits for the
+    /// file `script`, a path below the work directory. A backend that cannot do this says so.
+    fn start_waiting<'a>(
+        &'a self,
+        spec: &'a SandboxSpec,
+        script: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn Waiting>, StartError>> {
+        let _ = (spec, script);
+        let refused = StartError::Unsupported("this backend keeps no program waiting".to_owned());
+        Box::pin(std::future::ready(Err(refused)))
+    }
+}
+
+/// A program in a finished sandbox, which waits for its script. Dropping it kills everything inside.
+pub trait Waiting: Send {
+    /// Whether it still waits, and its sandbox is what a new one would be.
+    fn is_fit(&self) -> bool;
+
+    /// Hands the script over and lets the program go on. After an error nothing of the script has been run.
+    fn deliver(self: Box<Self>, script: &Arc<[u8]>) -> Result<Running, StartError>;
 }
 
 /// A program that runs in a sandbox. Dropping it kills everything inside.

@@ -43,7 +43,7 @@ pub fn full(
     let mounts = visible_mounts(spec, host)?;
     let mut root = system_steps(host);
     root.extend(etc_steps(&host.etc));
-    root.extend(etc_steps(&HostLayout::identity_files(identity.inside(), HOST_NAME)));
+    root.extend(etc_steps(&identity_files(identity)));
     let name_servers = (spec.network == Network::Outbound).then(|| names_inside(&mut root));
     root.extend(host.devices.iter().map(|name| RootStep::Device { name: name.clone() }));
     root.extend(DEV_LINKS.map(|(target, to)| RootStep::Symlink { target: target.into(), to: to.into() }));
@@ -101,6 +101,20 @@ fn policy_tier(network: Network) -> PolicyTier {
         Network::Outbound => PolicyTier::Brokered,
         Network::Host | Network::None => PolicyTier::Full,
     }
+}
+
+/// Files of name resolution and of the sandbox's user, as a sandbox that is built now has them.
+pub fn identity_files(identity: Identity) -> Vec<EtcEntry> {
+    HostLayout::identity_files(identity.inside(), HOST_NAME)
+}
+
+/// A plan with a root of its own, for a program whose script comes later, through a pipe of its name.
+pub fn waiting(mut plan: LaunchPlan, script: &Path) -> Result<LaunchPlan, StartError> {
+    let target = Path::new(WORK_DIR).join(inside(script)?);
+    if let Some(isolation) = &mut plan.isolation {
+        isolation.root.push(RootStep::Fifo { target });
+    }
+    Ok(plan)
 }
 
 /// The plan without isolation: the host as it is, under supervision and with the limits that bind one process. The

@@ -139,6 +139,11 @@ pub enum RootStep {
         /// Where.
         target: PathBuf,
     },
+    /// A named pipe of the run, from which the program will read its script.
+    Fifo {
+        /// Where.
+        target: PathBuf,
+    },
     /// A process file system of the run's own process namespace.
     Proc {
         /// Entries that are hidden: kernel-wide ones.

@@ -198,10 +198,10 @@ impl Link {
         if self.by_shutdown {
             return;
         }
+        // The guard collects the run's first process and ends by itself; only one that has not told of any is ended.
         if let Some(pidfd) = &self.pidfd {
             let _ = rustix::process::pidfd_send_signal(pidfd.get_ref(), Signal::KILL);
-        }
-        if let Some(child) = &mut self.child {
+        } else if let Some(child) = &mut self.child {
             let _ = child.start_kill();
         }
     }
@@ -224,13 +224,13 @@ impl Link {
         }
     }
 
-    /// Waits until the launcher and every process of the run are gone.
+    /// Waits until every process of the run is gone. The guard, which only waits for the same, may be a moment behind;
+    /// the runtime collects it.
     async fn gone(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.wait().await;
-        }
         if let Some(pidfd) = &self.pidfd {
             let _ = pidfd.readable().await;
+        } else if let Some(child) = &mut self.child {
+            let _ = child.wait().await;
         }
     }
 
