@@ -33,6 +33,9 @@ pub enum Command {
     Run(RunArgs),
     /// Check a script's metadata and syntax without running it
     Validate(ValidateArgs),
+    /// The image of the Docker backend
+    #[command(subcommand)]
+    Image(ImageCommand),
     /// Tell what this machine can do, layer by layer, and how to get more
     Doctor {
         /// As JSON
@@ -133,6 +136,23 @@ fn named<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, String> {
     text.parse()
 }
 
+/// What to do with the image of the Docker backend.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Make it with your container engine
+    Build(ImageBuildArgs),
+    /// Print the Dockerfile that it is made from
+    Dockerfile,
+}
+
+/// Arguments of `image build`.
+#[derive(Debug, Args)]
+pub struct ImageBuildArgs {
+    /// A version of Python beside the image's own, such as 3.12; may be repeated
+    #[arg(long = "python", value_name = "VERSION")]
+    pub pythons: Vec<PythonVersion>,
+}
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -172,6 +192,10 @@ pub struct Options {
     /// Refuse to start where the sandbox promises less than this
     #[arg(long, global = true, value_enum, value_name = "TIER")]
     pub require_sandbox: Option<RequiredTier>,
+    /// Image for the Docker backend: one that the engine has, or can pull. Without it one is made from this program's
+    /// own Dockerfile
+    #[arg(long, global = true, value_name = "NAME")]
+    pub docker_image: Option<String>,
     /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
     /// it `outbound`, or `host` where that cannot be had
     #[arg(long, global = true, value_enum)]
@@ -313,6 +337,7 @@ impl Options {
             python: self.python_version,
             backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
             require: self.require_sandbox.map(Tier::from),
+            docker_image: self.docker_image,
             network: self.network.unwrap_or(Network::Outbound),
             network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
             limits: Limits::default(),

@@ -25,6 +25,8 @@ pub struct Settings {
     pub backend: Backend,
     /// The lowest tier that is accepted at start.
     pub require: Option<Tier>,
+    /// The image of the Docker backend, where the user names one.
+    pub docker_image: Option<String>,
     /// Reach of the network for scripts.
     pub network: Network,
     /// Who chose it. A default gives way where this machine cannot have it.

@@ -1,7 +1,5 @@
 //! Policy files: what is refused, with which words and on which line; and what the embedded files keep to.
-use mcp_python_exec_sandbox::seccomp::compiler::{
-    Answer, Problem, ProblemKind, constant, layers, load, syscalls,
-};
+use mcp_python_exec_sandbox::seccomp::compiler::{Answer, Problem, ProblemKind, layers, load, syscalls};
 use mcp_python_exec_sandbox::seccomp::{
     Arch, Role, Tier, compile, embedded_files, embedded_policy, embedded_text, folder,
 };
@@ -259,7 +257,7 @@ fn constants_are_those_of_the_headers() {
     macro_rules! same {
         ($($name:ident)*) => {
             $(assert_eq!(
-                constant(stringify!($name)).map(|value| value & 0xFFFF_FFFF),
+                mcp_python_exec_sandbox::seccomp::compiler::constant(stringify!($name)).map(|value| value & 0xFFFF_FFFF),
                 Some(u64::try_from(i128::from(libc::$name) & 0xFFFF_FFFF).expect("masked")),
                 stringify!($name)
             );)*

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::{engine_with, fail};
+use super::{close, engine_with, fail, sandbox};
 use crate::execution::overview::Overview;
 use crate::execution::validation::Validation;
 use crate::execution::{
     Engine, Execute, ExecutionError, ExecutionReport, ExecutionRequest, FailureKind, ProgressSink, warm,
 };
 use crate::sandbox::BoxFuture;
-use crate::sandbox::select::{Choice, select};
+use crate::sandbox::select::Choice;
 use crate::sandbox::spec::Network;
 use crate::server::{self, Services};
 use crate::session::interpreter::Interpreter;
@@ -43,8 +43,13 @@ pub async fn serve(settings: Settings) -> ExitCode {
         }
     };
     let sessions = Some(sessions(&deferred, &settings));
-    let services = Services { executor: deferred, sessions };
-    match server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await {
+    let services = Services { executor: deferred.clone(), sessions };
+    let served =
+        server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await;
+    if let Some(engine) = deferred.engine.get() {
+        close(engine.sandbox().as_ref()).await;
+    }
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
@@ -70,8 +75,7 @@ struct Deferred {
 impl Deferred {
     async fn engine(&self) -> Result<&Arc<Engine>, ExecutionError> {
         let build = || async {
-            let sandbox = select(self.settings.backend, self.settings.require).await;
-            let sandbox = sandbox.map_err(|error| error.to_string())?;
+            let sandbox = sandbox(&self.settings).await?;
             engine_with(self.settings.clone(), sandbox)
         };
         self.engine.get_or_try_init(build).await.map_err(|message: String| {

@@ -12,12 +12,12 @@ use super::failure;
 use super::overview::Overview;
 use super::report::{ExecutionError, ExecutionReport};
 use super::request::{ExecutionRequest, Progress, ProgressSink};
-use super::run::{self, Finished};
+use super::run::{self, Finished, RunError};
 use super::validation::Validation;
 use super::{Execute, check, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
 use crate::sandbox::spec::{Command, HOME_DIR, InlineFile, Network, Role, SandboxSpec, USER_NAME, WORK_DIR};
-use crate::sandbox::{BoxFuture, Sandbox, Tier};
+use crate::sandbox::{BoxFuture, Sandbox, StartError, Tier};
 use crate::script::{self, Analysis};
 use crate::settings::Settings;
 
@@ -64,6 +64,11 @@ impl Engine {
     /// The sandbox backend.
     pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
         &self.sandbox
+    }
+
+    /// Forgets an environment whose files are gone.
+    pub async fn forget(&self, environment: Environment) {
+        self.environments.forget(environment).await;
     }
 
     /// Makes everything ready for a run: checks the script, finds the interpreter, builds the environment.
@@ -145,10 +150,17 @@ impl Engine {
         let arrived = Instant::now();
         let _place = self.place(&progress).await?;
         let deadline = Instant::now() + request.timeout;
-        let prepared = self.prepare(&request, deadline, &progress).await?;
+        let mut prepared = self.prepare(&request, deadline, &progress).await?;
         let limit = self.settings.max_output_bytes;
         let sandbox = self.sandbox.as_ref();
-        let finished = run::run(sandbox, &prepared.spec, deadline, limit, Some(&progress)).await;
+        let mut finished = run::run(sandbox, &prepared.spec, deadline, limit, Some(&progress)).await;
+        if let Err(RunError::Start(StartError::ProgramMissing(path))) = &finished {
+            // Somebody has cleared the store since the environment was made: once more, from the beginning.
+            tracing::warn!("the environment has gone ({}); it is made again", path.display());
+            self.environments.forget(prepared.environment).await;
+            prepared = self.prepare(&request, deadline, &progress).await?;
+            finished = run::run(sandbox, &prepared.spec, deadline, limit, Some(&progress)).await;
+        }
         let finished = finished.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
         Ok(self.report(finished, prepared, arrived.elapsed()))
     }
@@ -189,6 +201,7 @@ impl Engine {
             layers: finished.layers,
             limit: finished.outcome.limit,
             usage: finished.outcome.usage,
+            output: finished.output,
             notes,
         }
     }

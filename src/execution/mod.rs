@@ -5,6 +5,7 @@ mod capture;
 mod check;
 mod engine;
 mod failure;
+pub mod output;
 pub mod report;
 pub mod request;
 pub mod run;

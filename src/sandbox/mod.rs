@@ -3,6 +3,7 @@
 //! Invariant: nothing outside this room names Linux namespaces or a container engine, and nothing in here knows
 //! scripts, packages or the MCP protocol.
 
+pub mod docker;
 pub mod facts;
 #[cfg(native)]
 pub mod linux;
@@ -10,6 +11,7 @@ pub mod linux;
 pub mod none;
 pub mod select;
 pub mod spec;
+pub mod volumes;
 
 use std::fmt;
 use std::future::Future;
@@ -54,6 +56,16 @@ pub trait Sandbox: Send + Sync {
 
     /// Builds the sandbox and starts the program in it. Every layer of the tier stands when this returns.
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>>;
+
+    /// Ends every sandbox that still lives and waits until nothing of any is left. Nothing is started afterwards.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Programs and folders of its own, where its sandboxes see nothing of the host's file system.
+    fn volumes(&self) -> Option<&dyn volumes::Volumes> {
+        None
+    }
 }
 
 /// A program that runs in a sandbox. Dropping it kills everything inside.
@@ -170,6 +182,9 @@ pub enum StartError {
         /// The kernel's error number, where there is one.
         errno: Option<i32>,
     },
+    /// The program to start is not in the sandbox, although the sandbox stands.
+    #[error("{} is not there", .0.display())]
+    ProgramMissing(std::path::PathBuf),
     /// The specification cannot be carried out by this backend.
     #[error("this backend cannot carry out the specification: {0}")]
     Unsupported(String),

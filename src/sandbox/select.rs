@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
-use super::facts::{Backend, Facts, Refusal, Tier};
+use super::Sandbox;
+use super::docker::{DockerOptions, DockerSandbox, MissingImage};
+use super::facts::{Backend, Tier};
+#[cfg(not(native))]
+use super::facts::{Facts, Refusal};
 use super::spec::Network;
-use super::{BoxFuture, Running, Sandbox, SandboxSpec, StartError};
+#[cfg(not(native))]
+use super::{BoxFuture, Running, SandboxSpec, StartError};
 
 /// Why this program does not start.
 #[derive(Debug, thiserror::Error)]
@@ -54,11 +59,14 @@ pub fn network(sandbox: &dyn Sandbox, asked: Network, choice: Choice) -> Result<
 }
 
 /// Looks for what the backend can do here, and compares it with what is required.
-pub async fn select(backend: Backend, required: Option<Tier>) -> Result<Arc<dyn Sandbox>, SelectError> {
-    #[cfg(native)]
-    let sandbox = build(backend).await;
-    #[cfg(not(native))]
-    let sandbox = build(backend);
+pub async fn select(
+    backend: Backend,
+    required: Option<Tier>,
+    docker: &DockerOptions,
+) -> Result<Arc<dyn Sandbox>, SelectError> {
+    // What is promised at start must hold at start.
+    let missing = if required.is_some() { MissingImage::Refuse } else { MissingImage::Make };
+    let sandbox = build(backend, docker, missing).await;
     let facts = sandbox.facts();
     let Some(required) = required else {
         tell(sandbox.as_ref());
@@ -89,43 +97,36 @@ fn tell(sandbox: &dyn Sandbox) {
 }
 
 #[cfg(native)]
-async fn build(backend: Backend) -> Arc<dyn Sandbox> {
+async fn build(backend: Backend, docker: &DockerOptions, missing: MissingImage) -> Arc<dyn Sandbox> {
     match backend {
         Backend::Native => Arc::new(super::linux::LinuxSandbox::probe().await),
-        Backend::Docker => Arc::new(Missing::docker()),
+        Backend::Docker => Arc::new(DockerSandbox::probe(docker, missing).await),
         Backend::None => Arc::new(super::none::Unconfined::new()),
     }
 }
 
 #[cfg(not(native))]
-fn build(backend: Backend) -> Arc<dyn Sandbox> {
-    Arc::new(match backend {
-        Backend::Docker => Missing::docker(),
-        Backend::Native | Backend::None => Missing {
-            facts: Facts {
-                backend,
-                tier: Err(Refusal {
-                    reason: format!("the {backend} backend is not part of this build"),
-                    remedy: "Use a build for Linux with the `native` feature".to_owned(),
-                }),
-                layers: Vec::new(),
-            },
-        },
-    })
+async fn build(backend: Backend, docker: &DockerOptions, missing: MissingImage) -> Arc<dyn Sandbox> {
+    match backend {
+        Backend::Docker => Arc::new(DockerSandbox::probe(docker, missing).await),
+        Backend::Native | Backend::None => Arc::new(Missing::new(backend)),
+    }
 }
 
-/// A backend that cannot be used, and says why.
+/// A backend that is not part of this build, and says so.
+#[cfg(not(native))]
 struct Missing {
     facts: Facts,
 }
 
+#[cfg(not(native))]
 impl Missing {
-    fn docker() -> Self {
+    fn new(backend: Backend) -> Self {
         let refusal = Refusal {
-            reason: "the docker backend is not part of this build".to_owned(),
-            remedy: "Use --sandbox-backend native on Linux".to_owned(),
+            reason: format!("the {backend} backend is not part of this build"),
+            remedy: "Use --sandbox-backend docker, or a build for Linux with the `native` feature".to_owned(),
         };
-        Self { facts: Facts { backend: Backend::Docker, tier: Err(refusal), layers: Vec::new() } }
+        Self { facts: Facts { backend, tier: Err(refusal), layers: Vec::new() } }
     }
 
     fn error(&self) -> StartError {
@@ -134,6 +135,7 @@ impl Missing {
     }
 }
 
+#[cfg(not(native))]
 impl Sandbox for Missing {
     fn facts(&self) -> &Facts {
         &self.facts
@@ -150,6 +152,8 @@ impl Sandbox for Missing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::facts::Facts;
+    use super::super::{BoxFuture, Running, SandboxSpec, StartError};
     use super::*;
 
     #[tokio::test]
@@ -185,11 +189,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_backend_that_is_missing_is_never_replaced() {
-        let sandbox = select(Backend::Docker, None).await.expect("the server starts and says why");
-        assert_eq!(sandbox.facts().backend, Backend::Docker);
-        assert!(sandbox.facts().tier.is_err());
-        let error = select(Backend::Docker, Some(Tier::Docker)).await.err().expect("it cannot be met");
+    async fn a_backend_that_cannot_be_used_is_never_replaced() {
+        let docker = DockerOptions { image: Some("no-such-image-anywhere:0".to_owned()), folder: None };
+        let error =
+            select(Backend::Docker, Some(Tier::Docker), &docker).await.err().expect("it cannot be met");
         assert!(error.to_string().contains("--require-sandbox docker cannot be met"), "{error}");
     }
 }

@@ -32,6 +32,7 @@ pub fn settings() -> Settings {
         python: None,
         backend: Backend::Native,
         require: None,
+        docker_image: None,
         network: Network::Host,
         network_choice: Choice::User,
         limits: Limits::default(),
@@ -68,6 +69,7 @@ pub fn report() -> ExecutionReport {
         ],
         limit: None,
         usage: Usage::default(),
+        output: Vec::new(),
         notes: Vec::new(),
     }
 }

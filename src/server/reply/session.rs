@@ -20,7 +20,8 @@ use super::{one_line, result};
 pub const SCHEME: &str = "sandbox://";
 
 /// Everything but what stands for itself in a path.
-const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+pub(super) const IN_PATH: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 /// The address of a file.
 pub fn uri(id: &SessionId, path: &WorkPath) -> String {
