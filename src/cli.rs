@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::environment::{PythonVersion, SourceBuilds};
 use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
-use crate::session::{SessionSettings, python};
+use crate::session::{InterpreterKind, SessionSettings};
 use crate::settings::{Settings, ToolFamily};
 
 /// Runs Python that an AI agent wrote, in a sandbox that is built for that one run and thrown away.
@@ -262,17 +262,16 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SIZE", default_value = "256K", value_parser = image_size)]
     pub max_image_bytes: u64,
     /// Interpreter of stateful sandboxes
-    #[arg(long, global = true, env = "INTERPRETER_TYPE", value_name = "NAME", default_value = python::NAME, value_parser = interpreter)]
-    pub interpreter: String,
-}
-
-/// The name of an interpreter, in any spelling.
-fn interpreter(text: &str) -> Result<String, String> {
-    let name = text.trim().to_ascii_lowercase();
-    if name == python::NAME {
-        return Ok(name);
-    }
-    Err(format!("there is no interpreter {text:?} here; code runs on this machine with `{}`", python::NAME))
+    #[arg(
+        long,
+        global = true,
+        env = "INTERPRETER_TYPE",
+        value_enum,
+        ignore_case = true,
+        value_name = "NAME",
+        default_value = "python"
+    )]
+    pub interpreter: InterpreterKind,
 }
 
 /// A size from 1 KiB to 4 MiB: less shows nothing, and more is refused by clients.

@@ -13,11 +13,11 @@ use mcp_python_exec_sandbox::execution::{Captured, ProgressSink};
 use mcp_python_exec_sandbox::sandbox::BoxFuture;
 use mcp_python_exec_sandbox::script::Requirement;
 use mcp_python_exec_sandbox::session::interpreter::{Interpreter, Kernel, KernelUsage, Stop};
-use mcp_python_exec_sandbox::session::path::WorkPath;
-use mcp_python_exec_sandbox::session::workspace::{FileBytes, FileError, Listing, Piece, Tree, Workspace};
 use mcp_python_exec_sandbox::session::{
     CellEnd, CellReport, Installed, SessionError, SessionId, SessionSettings, Sessions, Shown,
 };
+use mcp_python_exec_sandbox::workspace::path::WorkPath;
+use mcp_python_exec_sandbox::workspace::{FileBytes, FileError, Listing, Piece, Tree, Workspace};
 use tokio::time::Instant;
 
 /// An interpreter of a small language: `sleep N`, `fail`, and words that it repeats with a count of its own.

@@ -15,8 +15,9 @@ use crate::sandbox::BoxFuture;
 use crate::sandbox::select::Choice;
 use crate::sandbox::spec::Network;
 use crate::server::{self, Services};
+use crate::session::interpreter::Interpreter;
 use crate::session::python::{EngineSource, LocalPython};
-use crate::session::{SessionError, Sessions, interpreter::Interpreter, python};
+use crate::session::{InterpreterKind, Sessions};
 use crate::settings::Settings;
 
 /// Serves until the end of input or a signal.
@@ -41,10 +42,7 @@ pub async fn serve(settings: Settings) -> ExitCode {
             std::future::pending::<()>().await;
         }
     };
-    let sessions = match sessions(&deferred, &settings) {
-        Ok(sessions) => Some(sessions),
-        Err(error) => return fail(&error.to_string()),
-    };
+    let sessions = Some(sessions(&deferred, &settings));
     let services = Services { executor: deferred.clone(), sessions };
     let served =
         server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await;
@@ -67,17 +65,15 @@ async fn get_ready(engine: &Arc<Engine>) {
     warm::warm(Arc::clone(engine)).await;
 }
 
-/// Stateful sandboxes with the interpreter that was asked for. A new one is a line here.
-fn sessions(engine: &Arc<Deferred>, settings: &Settings) -> Result<Sessions, SessionError> {
+/// Stateful sandboxes with the interpreter that was asked for.
+fn sessions(engine: &Arc<Deferred>, settings: &Settings) -> Sessions {
     let wanted = &settings.sessions;
-    let interpreter: Arc<dyn Interpreter> = match wanted.interpreter.as_str() {
-        python::NAME => Arc::new(LocalPython::new(Arc::clone(engine) as _, wanted.max_image_bytes)),
-        name => {
-            let (name, known) = (name.to_owned(), python::NAME.to_owned());
-            return Err(SessionError::NoInterpreter { name, known });
+    let interpreter: Arc<dyn Interpreter> = match wanted.interpreter {
+        InterpreterKind::Python => {
+            Arc::new(LocalPython::new(Arc::clone(engine) as _, wanted.max_image_bytes))
         }
     };
-    Ok(Sessions::new(interpreter, wanted.clone()))
+    Sessions::new(interpreter, wanted.clone())
 }
 
 /// The engine while it comes up: the client's first request is answered before the sandbox has proved itself.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::dates;
 use super::failure::{EnvironmentError, Step, from_uv};
+use super::figures;
 use super::files::{Folders, free_space, seal};
 use super::interpreters::Interpreter;
 use super::job::{JobFolder, Runner, StepOutput};
@@ -131,8 +132,10 @@ impl Builder<'_> {
             self.reporter.phase("packages installed", resolution.packages, resolution.packages);
         }
         let sealing = root.clone();
+        let interpreter = self.interpreter.clone();
         let size = tokio::task::spawn_blocking(move || {
             let _ = std::fs::remove_file(sealing.join(".lock"));
+            figures::add(&sealing, &interpreter)?;
             seal(&sealing, Folders::Open)
         })
         .await

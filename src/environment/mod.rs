@@ -15,6 +15,7 @@ pub mod credentials;
 pub mod data_dir;
 mod dates;
 pub mod failure;
+mod figures;
 mod files;
 mod flight;
 pub mod host;

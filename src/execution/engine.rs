@@ -267,6 +267,7 @@ impl Engine {
             layers: finished.layers,
             limit: finished.outcome.limit,
             usage: finished.outcome.usage,
+            output: finished.output,
             notes,
         }
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::workspace::FileError;
 use crate::execution::ExecutionError;
+use crate::workspace::FileError;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +53,6 @@ pub enum SessionError {
         /// The limit.
         limit: usize,
     },
-    /// The interpreter is not one of those that this program knows.
-    #[error("there is no interpreter {name:?}; --interpreter takes {known}")]
-    NoInterpreter {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
     /// The environment or the sandbox could not be made.
     #[error("{}", .0.message)]
     Execution(ExecutionError),
@@ -97,7 +89,6 @@ impl SessionError {
             Self::Unknown(_) | Self::Ended { .. } => "unknown_sandbox",
             Self::Exists(_) => "sandbox_exists",
             Self::TooMany { .. } => "too_many_sandboxes",
-            Self::NoInterpreter { .. } => "interpreter",
             Self::Execution(_) => "sandbox",
             Self::Package(_) => "refused_requirement",
             Self::File(_) => "file",

@@ -71,6 +71,7 @@ pub fn report() -> ExecutionReport {
         ],
         limit: None,
         usage: Usage::default(),
+        output: Vec::new(),
         notes: Vec::new(),
     }
 }

@@ -8,9 +8,9 @@ use tokio::sync::Mutex;
 
 use super::driver::Driver;
 use crate::sandbox::BoxFuture;
-use crate::session::path::WorkPath;
 use crate::session::protocol::{Act, ChannelError, FilesAnswer};
-use crate::session::workspace::{
+use crate::workspace::path::WorkPath;
+use crate::workspace::{
     Entry, EntryKind, FileBytes, FileError, LARGEST_PIECE, Listing, Piece, SHOWN_ENTRIES, Tree, Workspace,
 };
 

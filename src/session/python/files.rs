@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::by_driver::{ByDriver, SharedDriver};
 use crate::sandbox::Running;
 #[cfg(native)]
-use crate::session::beneath::Beneath;
-use crate::session::workspace::{FileError, Workspace};
+use crate::workspace::beneath::Beneath;
+use crate::workspace::{FileError, Workspace};
 
 /// The files of one sandbox.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ use crate::session::error::SessionError;
 use crate::session::interpreter::{Kernel, KernelUsage, Stop};
 use crate::session::protocol::{Answer, ChannelError, Setup};
 use crate::session::report::{CellEnd, CellReport, Installed};
-use crate::session::workspace::Workspace;
+use crate::workspace::Workspace;
 
 /// Time for a sandbox that takes the place of a lost one.
 const RESTART_TAKES: Duration = Duration::from_secs(30);

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::path::WorkPath;
-use super::workspace::{
+use super::{
     COUNTED_ENTRIES, Entry, EntryKind, FileBytes, FileError, LARGEST_PIECE, Listing, Piece, SHOWN_ENTRIES,
     Tree, Workspace,
 };
