@@ -4,6 +4,20 @@
 //! Environment: `TEST_USER` is the ordinary user to run as besides root; `ESCAPE_BINARY`, `ESCAPE_UV` and
 //! `ESCAPE_PYTHON` are the server, uv and the Python for controls where the suite runs elsewhere than it was built.
 
+// Properties are data with one shape, whatever a single one of them needs of it.
+#![allow(
+    clippy::unnecessary_wraps,
+    clippy::unused_self,
+    clippy::type_complexity,
+    reason = "one shape for all"
+)]
+#![allow(
+    clippy::doc_markdown,
+    clippy::format_collect,
+    clippy::field_reassign_with_default,
+    reason = "prose and data"
+)]
+
 mod harness;
 mod situation;
 
