@@ -3,7 +3,7 @@
 //! It is a process of its own, the same binary re-executed, with one thread, so that it may fork and allocate
 //! freely. Three processes at most: the guard (the server's child, outside), the init (process 1 of the run's
 //! process namespace) and the worker, which becomes the program. Without namespaces, a monitor takes the place of the
-//! first two.
+//! first two. Where a run has control groups, a keeper outside of them is the server's child instead.
 //!
 //! Invariants: it decides nothing, it knows only the plan; a layer that cannot be set up ends the run; what was
 //! enforced is reported, not assumed. It never knows scripts, packages, MCP, tokio or tracing.
@@ -14,6 +14,7 @@ mod descendants;
 mod exec;
 mod guard;
 mod init;
+mod keeper;
 mod landlock;
 mod limits;
 mod monitor;
@@ -25,10 +26,13 @@ mod seccomp;
 mod selftest;
 mod stage;
 pub mod status;
+mod supervise;
 pub mod sys;
+mod watch;
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use crate::sandbox::facts::LayerStatus;
 use crate::sandbox::linux::plan::{LaunchPlan, Supervision};
 use receive::Reporter;
 use stage::{Clock, Failed};
@@ -46,6 +50,8 @@ struct Launch {
     /// The far end of the program's private channel.
     channel: Option<OwnedFd>,
     clock: Clock,
+    /// Layers that stood before the supervisor started.
+    layers: Vec<LayerStatus>,
 }
 
 /// Reads a plan from the socket on descriptor 0, carries it out and never returns.
@@ -60,8 +66,12 @@ pub fn main() -> ! {
         Ok(received) => received,
         Err(error) => reporter.fail(&Failed::io("plan", "reading the plan", &error)),
     };
-    let mut launch = Launch { plan, reporter, channel, clock };
+    let mut launch = Launch { plan, reporter, channel, clock, layers: Vec::new() };
     launch.clock.mark("plan");
+    match keeper::start(&mut launch) {
+        Ok(layer) => launch.layers.extend(layer),
+        Err(failed) => launch.reporter.fail(&failed),
+    }
     let failed = match launch.plan.supervision {
         Supervision::ProcessNamespace => guard::run(&mut launch),
         Supervision::ScopeMonitor | Supervision::Subreaper => monitor::run(&mut launch),

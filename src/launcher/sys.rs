@@ -291,6 +291,37 @@ pub fn may_read_limits_of(pid: libc::pid_t) -> bool {
     unsafe { libc::prlimit(pid, libc::RLIMIT_CORE, std::ptr::null(), &raw mut limit) == 0 }
 }
 
+/// Bytes of one page of memory.
+pub fn page_size() -> u64 {
+    // SAFETY: sysconf takes no pointer.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
+}
+
+/// Bytes in files of memory and shared memory on this machine, whosever they are.
+pub fn shared_memory_of_machine() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.sharedram.saturating_mul(u64::from(info.mem_unit.max(1)))
+}
+
+/// Allows this process as many descriptors as it may have.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Fewer only make watching slower.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Makes this process the one to be ended first where the machine runs out of memory. What it starts inherits that,
+/// and only a privileged process could take it back.
+pub fn offer_for_ending(process: BorrowedFd<'_>) -> io::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(process, "oom_score_adj", flags, Mode::empty())?;
+    rustix::io::write(&file, b"500")?;
+    Ok(())
+}
+
 /// Blocks `SIGCHLD` and returns a descriptor that becomes readable when a child ends.
 pub fn child_signal_fd() -> io::Result<OwnedFd> {
     // SAFETY: an all-zero signal set is valid for sigemptyset to fill; pointers are to a live local.
