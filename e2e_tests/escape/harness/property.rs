@@ -137,12 +137,6 @@ impl Case {
         self
     }
 
-    /// What comes of it in the confined tier.
-    pub const fn confined(mut self, expected: Expected) -> Self {
-        self.confined = Some(expected);
-        self
-    }
-
     /// What comes of it behind namespaces alone.
     pub const fn namespaces(mut self, expected: Expected) -> Self {
         self.namespaces = Some(expected);
