@@ -11,6 +11,7 @@ mod leftovers;
 mod limits;
 mod refusals;
 mod runs;
+mod sessions;
 mod walls;
 
 use std::collections::BTreeMap;
