@@ -6,11 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{DumpableBehavior, Signal};
 
+use super::memory_files::{self, Keeper};
 use super::stage::{Failed, Worker, enforced, partial};
 use super::status::Message;
 use super::sys::{self, Ended, Forked};
 use super::{Launch, caps, mounts, namespaces};
-use crate::sandbox::facts::LayerStatus;
+use crate::sandbox::facts::{LayerState, LayerStatus};
 use crate::sandbox::linux::plan::RootStep;
 
 const STAGE: &str = "init";
@@ -34,7 +35,7 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
         .reporter
         .send(&Message::Root, Some(root.work_dir.as_fd()))
         .map_err(|error| Failed::io(STAGE, "reporting the root", &error))?;
-    layers.push(mounts::seal_memory_files(root.proc.as_ref()));
+    let sealed = mounts::seal_memory_files(root.proc.as_ref());
     layers.insert(0, namespaces::become_unused(isolation.identity, root.proc.as_ref())?);
     drop(root);
     layers.push(enforced("root of its own"));
@@ -47,7 +48,13 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
     // A change of user has cleared it.
     die_with_guard()?;
     launch.clock.mark("identity");
-    start_worker(launch, layers)
+    // The kernel's setting is root's; what it refuses the supervisor does itself.
+    let by_supervisor = matches!(sealed.state, LayerState::Absent(_))
+        && launch.plan.seccomp.is_some()
+        && memory_files::can_be_sealed();
+    let keeper = by_supervisor.then(|| memory_files::arrange(launch)).transpose()?;
+    layers.extend((!by_supervisor).then_some(sealed));
+    start_worker(launch, layers, keeper)
 }
 
 fn die_with_guard() -> Result<(), Failed> {
@@ -56,7 +63,11 @@ fn die_with_guard() -> Result<(), Failed> {
 }
 
 /// Starts the worker; this process goes on as the init.
-fn start_worker(launch: &mut Launch, layers: Vec<LayerStatus>) -> Result<std::convert::Infallible, Failed> {
+fn start_worker(
+    launch: &mut Launch,
+    layers: Vec<LayerStatus>,
+    keeper: Option<Keeper>,
+) -> Result<std::convert::Infallible, Failed> {
     let signals = sys::child_signal_fd().map_err(|error| Failed::io(STAGE, "watching children", &error))?;
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
@@ -71,6 +82,7 @@ fn start_worker(launch: &mut Launch, layers: Vec<LayerStatus>) -> Result<std::co
             launch.channel = None;
             super::silence(&[1, 2])?;
             become_unreachable()?;
+            keeper.map(|keeper| keeper.serve(launch)).transpose()?;
             watch(launch, &signals, worker)
         }
     }
@@ -83,6 +95,7 @@ pub fn work(launch: &Launch, layers: Vec<LayerStatus>) -> Failed {
         .limit(&plan.limits)
         .and_then(Worker::drop_privileges)
         .and_then(|worker| worker.restrict(plan.landlock.as_ref()))
+        .and_then(|worker| worker.seal_memory_files(launch.sealing.as_ref()))
         .and_then(|worker| worker.filter(plan.seccomp.as_ref()));
     match filtered {
         Ok(worker) => worker.run(launch),

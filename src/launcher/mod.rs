@@ -1,7 +1,7 @@
 //! The child side: carries a launch plan out, layer by layer, and executes the program.
 //!
-//! It is a process of its own, the same binary re-executed, with one thread, so that it may fork and allocate
-//! freely. Three processes at most: the guard (the server's child, outside), the init (process 1 of the run's
+//! It is a process of its own, the same binary re-executed, with one thread as long as it forks, so that it may
+//! allocate freely. Three processes at most: the guard (the server's child, outside), the init (process 1 of the run's
 //! process namespace) and the worker, which becomes the program. Without namespaces, a monitor takes the place of the
 //! first two.
 //!
@@ -16,6 +16,7 @@ mod guard;
 mod init;
 mod landlock;
 mod limits;
+mod memory_files;
 mod monitor;
 mod mounts;
 mod namespaces;
@@ -46,6 +47,8 @@ struct Launch {
     /// The far end of the program's private channel.
     channel: Option<OwnedFd>,
     clock: Clock,
+    /// The worker's way of handing a listener for memory files to its supervisor.
+    sealing: Option<OwnedFd>,
 }
 
 /// Reads a plan from the socket on descriptor 0, carries it out and never returns.
@@ -58,7 +61,7 @@ pub fn main() -> ! {
         Ok(received) => received,
         Err(error) => reporter.fail(&Failed::io("plan", "reading the plan", &error)),
     };
-    let mut launch = Launch { plan, reporter, channel, clock };
+    let mut launch = Launch { plan, reporter, channel, clock, sealing: None };
     launch.clock.mark("plan");
     let failed = match launch.plan.supervision {
         Supervision::ProcessNamespace => guard::run(&mut launch),

@@ -18,6 +18,8 @@ pub struct MountAttributes {
     pub user_namespace: u64,
 }
 
+pub mod notification;
+
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -182,6 +184,10 @@ pub struct Instruction {
 
 /// Installs a system-call filter for this process and all that it starts. `no_new_privs` must be set.
 pub fn install_filter(program: &[Instruction]) -> io::Result<()> {
+    set_filter(program, 0).map(drop)
+}
+
+fn set_filter(program: &[Instruction], flags: libc::c_ulong) -> io::Result<libc::c_long> {
     #[repr(C)]
     struct Program {
         length: libc::c_ushort,
@@ -192,14 +198,8 @@ pub fn install_filter(program: &[Instruction]) -> io::Result<()> {
     let program = Program { length, instructions: program.as_ptr() };
     // SAFETY: the pointer and the length describe one slice that outlives the call; the kernel copies it.
     check(unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            0 as libc::c_uint,
-            std::ptr::from_ref(&program),
-        )
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::from_ref(&program))
     })
-    .map(drop)
 }
 
 /// What a process that ended tells: raw wait status, processor time in microseconds, peak resident size in bytes.
