@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::environment::{PythonVersion, SourceBuilds};
-use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{SessionSettings, python};
 use crate::settings::{Settings, ToolFamily};
@@ -33,6 +33,9 @@ pub enum Command {
     Run(RunArgs),
     /// Check a script's metadata and syntax without running it
     Validate(ValidateArgs),
+    /// The image of the Docker backend
+    #[command(subcommand)]
+    Image(ImageCommand),
     /// Tell what this machine can do, layer by layer, and how to get more
     Doctor {
         /// As JSON
@@ -133,6 +136,23 @@ fn named<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, String> {
     text.parse()
 }
 
+/// What to do with the image of the Docker backend.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Make it with your container engine
+    Build(ImageBuildArgs),
+    /// Print the Dockerfile that it is made from
+    Dockerfile,
+}
+
+/// Arguments of `image build`.
+#[derive(Debug, Args)]
+pub struct ImageBuildArgs {
+    /// A version of Python beside the image's own, such as 3.12; may be repeated
+    #[arg(long = "python", value_name = "VERSION")]
+    pub pythons: Vec<PythonVersion>,
+}
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -172,9 +192,14 @@ pub struct Options {
     /// Refuse to start where the sandbox promises less than this
     #[arg(long, global = true, value_enum, value_name = "TIER")]
     pub require_sandbox: Option<RequiredTier>,
-    /// What of the network scripts can reach: the host's, or nothing
-    #[arg(long, global = true, value_enum, default_value_t = Network::Host)]
-    pub network: Network,
+    /// Image for the Docker backend: one that the engine has, or can pull. Without it one is made from this program's
+    /// own Dockerfile
+    #[arg(long, global = true, value_name = "NAME")]
+    pub docker_image: Option<String>,
+    /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
+    /// it `outbound`, or `host` where that cannot be had
+    #[arg(long, global = true, value_enum)]
+    pub network: Option<Network>,
     /// Seconds at most for one call
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub max_timeout: u64,
@@ -187,6 +212,12 @@ pub struct Options {
     /// Runs at the same time; without it, twice the number of processors
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub max_concurrent: Option<u16>,
+    /// Sandboxes that wait for a script at most; 0 keeps none waiting; without it, by processors and memory
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub pool_size: Option<u16>,
+    /// Modules that waiting sandboxes have imported already, where a script's packages hold them
+    #[arg(long, global = true, value_name = "MODULES", value_delimiter = ',', value_parser = module)]
+    pub preload: Vec<String>,
     /// Do not fetch common packages in advance
     #[arg(long, global = true)]
     pub no_warm_cache: bool,
@@ -266,6 +297,19 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
+/// The name of a module, as an import statement takes it.
+fn module(text: &str) -> Result<String, String> {
+    let is_name = |part: &str| {
+        let mut letters = part.chars();
+        letters.next().is_some_and(|first| first == '_' || first.is_alphabetic())
+            && letters.all(|letter| letter == '_' || letter.is_alphanumeric())
+    };
+    if text.split('.').all(is_name) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} is no module; write them like numpy,pandas"))
+}
+
 /// Tiers that can be required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RequiredTier {
@@ -313,12 +357,16 @@ impl Options {
             python: self.python_version,
             backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
             require: self.require_sandbox.map(Tier::from),
-            network: self.network,
+            docker_image: self.docker_image,
+            network: self.network.unwrap_or(Network::Outbound),
+            network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
             limits: Limits::default(),
             default_timeout: self.default_timeout,
             max_timeout: self.max_timeout,
             max_output_bytes: usize::try_from(self.max_output_bytes).unwrap_or(usize::MAX),
             max_concurrent: self.max_concurrent.map_or_else(default_concurrency, usize::from),
+            pool_size: self.pool_size.map_or_else(default_pool_size, usize::from),
+            preload: self.preload,
             warm_cache: !self.no_warm_cache,
             uv: self.uv_path,
             pass_env: self.pass_env,
@@ -341,6 +389,30 @@ impl Options {
 /// Twice the processors: runs wait for the network and the disk as well.
 fn default_concurrency() -> usize {
     std::thread::available_parallelism().map_or(4, |processors| processors.get() * 2)
+}
+
+/// Waiting sandboxes that no machine needs more of: agents send a handful of calls at once.
+const POOL_AT_MOST: usize = 16;
+
+/// Memory that the whole pool may hold: this part of the machine's.
+const POOL_SHARE: u64 = 50;
+
+/// Memory of one waiting sandbox with an interpreter alone, in bytes, generously.
+const WAITING_TAKES: u64 = 8 << 20;
+
+/// As many as a burst of calls has (at least eight, four for each processor), as far as memory goes.
+fn default_pool_size() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let bound = usize::try_from(memory() / POOL_SHARE / WAITING_TAKES).unwrap_or(POOL_AT_MOST);
+    (4 * processors).clamp(8, POOL_AT_MOST).min(bound)
+}
+
+/// Memory of this machine in bytes; a small machine's where it cannot be told.
+fn memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.map_or(1 << 30, |kilobytes| kilobytes << 10)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::environment::{PythonVersion, SourceBuilds};
-use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::session::SessionSettings;
 
 /// Tools that belong together and can be left out together.
@@ -25,8 +25,12 @@ pub struct Settings {
     pub backend: Backend,
     /// The lowest tier that is accepted at start.
     pub require: Option<Tier>,
+    /// The image of the Docker backend, where the user names one.
+    pub docker_image: Option<String>,
     /// Reach of the network for scripts.
     pub network: Network,
+    /// Who chose it. A default gives way where this machine cannot have it.
+    pub network_choice: Choice,
     /// Limits of one run.
     pub limits: Limits,
     /// Seconds for a call that names no timeout; at most `max_timeout`.
@@ -37,6 +41,10 @@ pub struct Settings {
     pub max_output_bytes: usize,
     /// Runs at the same time.
     pub max_concurrent: usize,
+    /// Sandboxes that wait for a script, at most; 0 keeps none waiting.
+    pub pool_size: usize,
+    /// Modules that waiting sandboxes have imported already, where a script's packages hold them.
+    pub preload: Vec<String>,
     /// Whether packages are fetched in advance.
     pub warm_cache: bool,
     /// uv as the user named it: a path, or a name to look for on PATH. `None` looks everywhere.

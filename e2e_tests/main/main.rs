@@ -12,3 +12,4 @@ mod good_programs;
 mod lifetimes;
 mod output;
 mod python_client;
+mod sessions;

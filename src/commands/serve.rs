@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::{engine_with, fail};
+use super::{close, engine_with, fail, sandbox};
 use crate::execution::overview::Overview;
 use crate::execution::validation::Validation;
 use crate::execution::{
     Engine, Execute, ExecutionError, ExecutionReport, ExecutionRequest, FailureKind, ProgressSink, warm,
 };
 use crate::sandbox::BoxFuture;
-use crate::sandbox::select::select;
+use crate::sandbox::select::Choice;
+use crate::sandbox::spec::Network;
 use crate::server::{self, Services};
 use crate::session::python::{EngineSource, LocalPython};
 use crate::session::{SessionError, Sessions, interpreter::Interpreter, python};
@@ -21,7 +22,8 @@ use crate::settings::Settings;
 /// Serves until the end of input or a signal.
 pub async fn serve(settings: Settings) -> ExitCode {
     let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
-    if settings.require.is_some() {
+    let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
+    if settings.require.is_some() || asked {
         // A requirement is answered before anything else.
         if let Err(error) = deferred.engine().await {
             return fail(&error.message);
@@ -30,7 +32,7 @@ pub async fn serve(settings: Settings) -> ExitCode {
     let background = Arc::clone(&deferred);
     tokio::spawn(async move {
         if let Ok(engine) = background.engine().await {
-            warm::warm(Arc::clone(engine)).await;
+            get_ready(engine).await;
         }
     });
     let asked_to_end = async {
@@ -43,11 +45,26 @@ pub async fn serve(settings: Settings) -> ExitCode {
         Ok(sessions) => Some(sessions),
         Err(error) => return fail(&error.to_string()),
     };
-    let services = Services { executor: deferred, sessions };
-    match server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await {
+    let services = Services { executor: deferred.clone(), sessions };
+    let served =
+        server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await;
+    if let Some(engine) = deferred.engine.get() {
+        close(engine.sandbox().as_ref()).await;
+    }
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
+}
+
+/// What can be done before the first call, where that is wanted: a sandbox that waits, packages that are there.
+async fn get_ready(engine: &Arc<Engine>) {
+    if engine.settings().warm_cache
+        && let Err(error) = engine.expect_calls().await
+    {
+        tracing::info!("nothing waits for the first call: {error}");
+    }
+    warm::warm(Arc::clone(engine)).await;
 }
 
 /// Stateful sandboxes with the interpreter that was asked for. A new one is a line here.
@@ -72,8 +89,7 @@ struct Deferred {
 impl Deferred {
     async fn engine(&self) -> Result<&Arc<Engine>, ExecutionError> {
         let build = || async {
-            let sandbox = select(self.settings.backend, self.settings.require).await;
-            let sandbox = sandbox.map_err(|error| error.to_string())?;
+            let sandbox = sandbox(&self.settings).await?;
             engine_with(self.settings.clone(), sandbox)
         };
         self.engine.get_or_try_init(build).await.map_err(|message: String| {

@@ -19,6 +19,7 @@ mod files;
 mod flight;
 pub mod host;
 pub mod index;
+mod inside;
 pub mod interpreters;
 mod job;
 mod lock;
@@ -31,8 +32,10 @@ mod request;
 mod selection;
 mod service;
 mod source;
+mod startup;
 pub mod stock;
 mod store;
+mod suggest;
 #[cfg(all(test, unix))]
 mod testing;
 #[cfg(all(test, unix))]
@@ -42,6 +45,7 @@ mod upkeep;
 mod uses;
 pub mod uv;
 mod venv;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

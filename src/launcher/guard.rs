@@ -26,6 +26,7 @@ fn try_run(launch: &mut Launch) -> Result<(), Failed> {
         return Err(Failed::plain(STAGE, "a process namespace without isolation is not a plan"));
     };
     let layers = namespaces::enter(isolation)?;
+    namespaces::offer_name_servers(isolation, &launch.reporter)?;
     launch.clock.mark("namespaces");
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {

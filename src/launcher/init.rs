@@ -49,9 +49,7 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
     die_with_guard()?;
     launch.clock.mark("identity");
     // The kernel's setting is root's; what it refuses the supervisor does itself.
-    let by_supervisor = matches!(sealed.state, LayerState::Absent(_))
-        && launch.plan.seccomp.is_some()
-        && memory_files::can_be_sealed();
+    let by_supervisor = matches!(sealed.state, LayerState::Absent(_)) && memory_files::are_kept(&launch.plan);
     let keeper = by_supervisor.then(|| memory_files::arrange(launch)).transpose()?;
     layers.extend((!by_supervisor).then_some(sealed));
     start_worker(launch, layers, keeper)
@@ -96,7 +94,7 @@ pub fn work(launch: &Launch, layers: Vec<LayerStatus>) -> Failed {
         .and_then(Worker::drop_privileges)
         .and_then(|worker| worker.restrict(plan.landlock.as_ref()))
         .and_then(|worker| worker.seal_memory_files(launch.sealing.as_ref()))
-        .and_then(|worker| worker.filter(plan.seccomp.as_ref()));
+        .and_then(|worker| worker.filter(plan.seccomp.as_ref(), &launch.reporter));
     match filtered {
         Ok(worker) => worker.run(launch),
         Err(failed) => failed,

@@ -16,7 +16,8 @@ use rustix::net::{
 
 use super::Launch;
 use super::stage::{Failed, Restricted, Worker, absent, enforced_with};
-use super::sys::{Instruction, notification};
+use super::sys::{self, Instruction, notification};
+use crate::sandbox::linux::plan::{LaunchPlan, PolicyTier, SeccompPlan};
 
 /// Name of the layer in reports.
 pub const LAYER: &str = "memory files not executable";
@@ -24,9 +25,12 @@ pub const LAYER: &str = "memory files not executable";
 /// The supervisor's end: the listener arrives here.
 pub struct Keeper(OwnedFd);
 
-/// Whether this kernel knows the seal (Linux 6.3).
-pub fn can_be_sealed() -> bool {
-    rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL).is_ok()
+/// Whether this run's memory files are made by its supervisor: where the kernel knows the seal (Linux 6.3), and where
+/// the policy does not take the one listener that the kernel allows for itself.
+pub fn are_kept(plan: &LaunchPlan) -> bool {
+    let free =
+        matches!(plan.seccomp, Some(SeccompPlan::Embedded(_, PolicyTier::Full | PolicyTier::Confined(_))));
+    free && rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL).is_ok()
 }
 
 /// Prepares the hand-over of the listener. Call before the worker is forked.
@@ -41,7 +45,7 @@ impl Worker<Restricted> {
     /// Has plain memory files made by the supervisor from here on, where that was arranged.
     pub fn seal_memory_files(self, sealing: Option<&OwnedFd>) -> Result<Self, Failed> {
         let Some(sealing) = sealing else { return Ok(self) };
-        let listener = match notification::install_listening_filter(&program()) {
+        let listener = match sys::install_filter_with_listener(&program()) {
             Ok(listener) => listener,
             // An outer sandbox listens already, and the kernel allows one.
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {

@@ -54,6 +54,8 @@ struct Launch {
 /// Reads a plan from the socket on descriptor 0, carries it out and never returns.
 pub fn main() -> ! {
     let clock = Clock::start();
+    // A session of its own from the start: the scheduler weighs sessions against each other.
+    let _ = rustix::process::setsid();
     // SAFETY: the server starts this process with the socket on descriptor 0; nothing else owns it.
     let socket = unsafe { sys::adopt(0) };
     let Ok(mut reporter) = Reporter::take(socket) else { sys::exit_now(EXIT_UNUSABLE) };

@@ -18,6 +18,13 @@ pub const MESSAGE_LIMIT: u32 = 64 << 10;
 pub enum Message {
     /// The first process of the run exists; its pidfd comes along as a descriptor.
     Supervisor,
+    /// A socket inside on which a name server of the host is to appear comes along as a descriptor.
+    NameServer {
+        /// Its place in the host's list.
+        place: u8,
+    },
+    /// The filter stands; the descriptor on which its questions wait comes along.
+    Listener,
     /// The root stands; the work directory comes along as a descriptor.
     Root,
     /// Every layer stands and the program is executed next.

@@ -137,6 +137,28 @@ pub fn new_session_keyring() -> io::Result<()> {
     .map(drop)
 }
 
+/// Gives loopback a second address. Resolvers that look only for what this machine can reach (`AI_ADDRCONFIG`) do not
+/// count 127.0.0.1.
+pub fn add_loopback_address(address: std::net::Ipv4Addr) -> io::Result<()> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: an all-zero ifreq is valid: it is plain data.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(c"lo:1".to_bytes()) {
+        *to = from.cast_signed();
+    }
+    let mut data = [0; 14];
+    for (to, from) in data[2..6].iter_mut().zip(address.octets()) {
+        *to = from.cast_signed();
+    }
+    let sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
+    request.ifr_ifru.ifru_addr = libc::sockaddr { sa_family, sa_data: data };
+    // SAFETY: SIOCSIFADDR reads one ifreq, which outlives the call.
+    check(libc::c_long::from(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFADDR, std::ptr::from_ref(&request))
+    }))
+    .map(drop)
+}
+
 /// Brings the loopback interface of this network namespace up.
 pub fn loopback_up() -> io::Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
@@ -184,10 +206,18 @@ pub struct Instruction {
 
 /// Installs a system-call filter for this process and all that it starts. `no_new_privs` must be set.
 pub fn install_filter(program: &[Instruction]) -> io::Result<()> {
-    set_filter(program, 0).map(drop)
+    filter(program, 0).map(drop)
 }
 
-fn set_filter(program: &[Instruction], flags: libc::c_ulong) -> io::Result<libc::c_long> {
+/// As [`install_filter`], with a descriptor on which the calls wait that the filter asks about. It is closed at exec.
+pub fn install_filter_with_listener(program: &[Instruction]) -> io::Result<OwnedFd> {
+    let fd = filter(program, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
+    let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
+    // SAFETY: with this flag the call returns a new descriptor, which nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn filter(program: &[Instruction], flags: libc::c_ulong) -> io::Result<libc::c_long> {
     #[repr(C)]
     struct Program {
         length: libc::c_ushort,

@@ -3,6 +3,7 @@
 //! Invariant: nothing outside this room names Linux namespaces or a container engine, and nothing in here knows
 //! scripts, packages or the MCP protocol.
 
+pub mod docker;
 pub mod facts;
 #[cfg(native)]
 pub mod linux;
@@ -10,10 +11,13 @@ pub mod linux;
 pub mod none;
 pub mod select;
 pub mod spec;
+pub mod volumes;
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -33,6 +37,11 @@ pub trait Sandbox: Send + Sync {
     /// What this backend can do here, and why not. Found out once, at start.
     fn facts(&self) -> &Facts;
 
+    /// Whether this backend can keep [`spec::Network::Outbound`] here, or why not. Found out once, at start.
+    fn outbound(&self) -> Result<(), String> {
+        Err(format!("the {} backend does not connect for scripts", self.facts().backend))
+    }
+
     /// Why the next better tier cannot be had here, and how to get it; `None` where there is none.
     fn shortfall(&self) -> Option<&facts::Refusal> {
         None
@@ -49,6 +58,37 @@ pub trait Sandbox: Send + Sync {
 
     /// Builds the sandbox and starts the program in it. Every layer of the tier stands when this returns.
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>>;
+
+    /// Ends every sandbox that still lives and waits until nothing of any is left. Nothing is started afterwards.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Programs and folders of its own, where its sandboxes see nothing of the host's file system.
+    fn volumes(&self) -> Option<&dyn volumes::Volumes> {
+        None
+    }
+
+    /// Builds the sandbox and starts the program before its script is known. Returns when the program waits for the
+    /// file `script`, a path below the work directory. A backend that cannot do this says so.
+    fn start_waiting<'a>(
+        &'a self,
+        spec: &'a SandboxSpec,
+        script: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn Waiting>, StartError>> {
+        let _ = (spec, script);
+        let refused = StartError::Unsupported("this backend keeps no program waiting".to_owned());
+        Box::pin(std::future::ready(Err(refused)))
+    }
+}
+
+/// A program in a finished sandbox, which waits for its script. Dropping it kills everything inside.
+pub trait Waiting: Send {
+    /// Whether it still waits, and its sandbox is what a new one would be.
+    fn is_fit(&self) -> bool;
+
+    /// Hands the script over and lets the program go on. After an error nothing of the script has been run.
+    fn deliver(self: Box<Self>, script: &Arc<[u8]>) -> Result<Running, StartError>;
 }
 
 /// A program that runs in a sandbox. Dropping it kills everything inside.
@@ -165,6 +205,9 @@ pub enum StartError {
         /// The kernel's error number, where there is one.
         errno: Option<i32>,
     },
+    /// The program to start is not in the sandbox, although the sandbox stands.
+    #[error("{} is not there", .0.display())]
+    ProgramMissing(std::path::PathBuf),
     /// The specification cannot be carried out by this backend.
     #[error("this backend cannot carry out the specification: {0}")]
     Unsupported(String),

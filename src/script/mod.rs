@@ -8,12 +8,14 @@
 //! room of the crate.
 
 pub mod block;
+pub mod coding;
 mod lines;
 mod literals;
 mod marker;
 pub mod merge;
 pub mod metadata;
 mod nearest;
+pub(crate) use nearest::nearest;
 pub mod problem;
 pub mod requirement;
 pub mod requires_python;

@@ -71,7 +71,9 @@ pub enum SessionError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The driver inside did not do what it should, and the sandbox was ended.
-    #[error("the sandbox was ended: {0}. Its files are kept; the next call starts a new interpreter")]
+    #[error(
+        "the sandbox was ended: {0}. The next execute_code starts a new interpreter and says what was kept"
+    )]
     Broken(String),
     /// Too many calls wait for this session.
     #[error("{waiting} calls wait for this sandbox already; wait for an answer first")]

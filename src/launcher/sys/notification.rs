@@ -1,9 +1,9 @@
 //! System calls that a filter holds up until a listener has answered.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use super::{Instruction, check};
+use super::check;
 
 /// Hands a descriptor over and ends the call with it, in one step (Linux 5.14).
 const ADD_DESCRIPTOR_AND_SEND: u32 = 2;
@@ -13,14 +13,6 @@ pub struct Held {
     id: u64,
     /// Its arguments, as the kernel took them: the caller cannot change them any more.
     pub arguments: [u64; 6],
-}
-
-/// As [`super::install_filter`], and returns the listener that is asked about calls which the program holds up.
-pub fn install_listening_filter(program: &[Instruction]) -> io::Result<OwnedFd> {
-    let fd = super::set_filter(program, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
-    let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
-    // SAFETY: the kernel has just made this descriptor for this process, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Waits for the next call.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::broker::names;
 use super::host::{EtcEntry, HostLayout, SystemEntry};
 use super::plan::{
     Exec, FileRules, Identity, Isolation, LandlockPlan, LaunchPlan, PolicyTier, PortRule, ProcSource,
@@ -43,7 +44,8 @@ pub fn full(
     let mounts = visible_mounts(spec, host)?;
     let mut root = system_steps(host);
     root.extend(etc_steps(&host.etc));
-    root.extend(etc_steps(&HostLayout::identity_files(identity.inside(), HOST_NAME)));
+    root.extend(etc_steps(&identity_files(identity)));
+    let name_servers = (spec.network == Network::Outbound).then(|| names_inside(&mut root));
     root.extend(host.devices.iter().map(|name| RootStep::Device { name: name.clone() }));
     root.extend(DEV_LINKS.map(|(target, to)| RootStep::Symlink { target: target.into(), to: to.into() }));
     root.push(RootStep::Devpts);
@@ -56,10 +58,14 @@ pub fn full(
     for file in &spec.files {
         root.push(RootStep::Content { target: Path::new(WORK_DIR).join(inside(&file.path)?) });
     }
-    let landlock = landlock(&root, host);
+    let mut landlock = landlock(&root, host);
+    if spec.network == Network::Outbound {
+        landlock.ports = PortRule::ConnectRefused;
+    }
     let isolation = Isolation {
         identity,
-        private_network: spec.network == Network::None,
+        private_network: spec.network != Network::Host,
+        name_servers,
         host_name: HOST_NAME.to_owned(),
         scratch_bytes: spec.limits.disk,
         scratch_inodes: SCRATCH_INODES,
@@ -72,10 +78,44 @@ pub fn full(
         remove_after: None,
         limits: resource_limits(&spec.limits, OWN_PROCESSES),
         landlock: Some(landlock),
-        seccomp: Some(SeccompPlan::Embedded(spec.role, PolicyTier::Full)),
+        seccomp: Some(SeccompPlan::Embedded(spec.role, policy_tier(spec.network))),
         program: Program::Execute(exec(spec)),
         contents: spec.files.iter().map(|file| file.content.len() as u64).collect(),
     })
+}
+
+/// Has the resolver ask the name servers as they appear inside; tells how many there are.
+fn names_inside(root: &mut [RootStep]) -> u8 {
+    let resolver = Path::new("/etc/resolv.conf");
+    let text = root.iter_mut().find_map(|step| match step {
+        RootStep::Text { target, text } if target == resolver => Some(text),
+        _ => None,
+    });
+    let Some(text) = text else { return 0 };
+    let (inside, count) = names::configuration(text);
+    *text = inside;
+    count
+}
+
+fn policy_tier(network: Network) -> PolicyTier {
+    match network {
+        Network::Outbound => PolicyTier::Brokered,
+        Network::Host | Network::None => PolicyTier::Full,
+    }
+}
+
+/// Files of name resolution and of the sandbox's user, as a sandbox that is built now has them.
+pub fn identity_files(identity: Identity) -> Vec<EtcEntry> {
+    HostLayout::identity_files(identity.inside(), HOST_NAME)
+}
+
+/// A plan with a root of its own, for a program whose script comes later, through a pipe of its name.
+pub fn waiting(mut plan: LaunchPlan, script: &Path) -> Result<LaunchPlan, StartError> {
+    let target = Path::new(WORK_DIR).join(inside(script)?);
+    if let Some(isolation) = &mut plan.isolation {
+        isolation.root.push(RootStep::Fifo { target });
+    }
+    Ok(plan)
 }
 
 /// The plan without isolation: the host as it is, under supervision and with the limits that bind one process. The

@@ -3,30 +3,34 @@
 //! It lowers a specification to a launch plan and starts a launcher with it. It knows nothing of scripts,
 //! environments or MCP; the launcher knows nothing but the plan.
 
+pub mod broker;
 mod confined;
 mod diagnosis;
 pub mod host;
 pub mod lower;
 mod mode;
 mod observe;
+mod outbound;
 pub mod plan;
 mod private_folder;
 mod probe;
 mod spawn;
 mod users;
+mod waiting;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::facts::{Backend, Facts, LayerState, LayerStatus, Refusal, Tier};
 use super::spec::{Access, MountSource, Role, SandboxSpec};
-use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError};
+use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
 use host::HostLayout;
 use mode::Mode;
 use plan::{LaunchPlan, Supervision};
 use private_folder::PrivateFolder;
 use spawn::Executable;
 use users::{User, Users};
+use waiting::{Terms, Waiter};
 
 /// The native backend on this machine.
 pub struct LinuxSandbox {
@@ -37,6 +41,8 @@ pub struct LinuxSandbox {
     facts: Facts,
     /// Why the next better tier cannot be had.
     shortfall: Option<Refusal>,
+    /// Why the server cannot connect for runs, where it cannot.
+    outbound: Result<(), String>,
 }
 
 impl LinuxSandbox {
@@ -62,6 +68,7 @@ impl LinuxSandbox {
             mode,
             facts,
             shortfall: None,
+            outbound: Err("there is no network namespace in this tier".to_owned()),
         }
     }
 
@@ -84,6 +91,31 @@ impl LinuxSandbox {
         running.work_dir = Some(work_dir.into());
         running.layers.extend(self.absent_layers());
         Ok((running, user))
+    }
+
+    /// Starts a program whose script comes later.
+    async fn launch_waiting(&self, spec: &SandboxSpec, script: &Path) -> Result<Waiter, StartError> {
+        self.usable()?;
+        let Mode::Full(way, proc) = self.mode else {
+            let why = "without a work directory of its own no program waits";
+            return Err(StartError::Unsupported(why.to_owned()));
+        };
+        let user = self.user(spec.role)?;
+        let id = user.as_ref().map(|user| user.id);
+        let identity = way.identity(id.unwrap_or_default());
+        own_writable_mounts(spec, id)?;
+        let terms = Terms::now(script, identity);
+        let plan = lower::waiting(lower::full(spec, &self.host, identity, proc)?, script)?;
+        let running = spawn::start(&self.executable, &plan, spec).await?;
+        Waiter::ready(with_user(running, user), terms).await
+    }
+
+    fn usable(&self) -> Result<(), StartError> {
+        let unavailable = |refusal: &Refusal| {
+            let (reason, remedy) = (refusal.reason.clone(), refusal.remedy.clone());
+            StartError::Unavailable { reason, remedy }
+        };
+        self.facts.tier.as_ref().map(drop).map_err(unavailable)
     }
 
     fn user(&self, role: Role) -> Result<Option<User>, StartError> {
@@ -166,6 +198,10 @@ impl Sandbox for LinuxSandbox {
         &self.facts
     }
 
+    fn outbound(&self) -> Result<(), String> {
+        self.outbound.clone()
+    }
+
     fn shortfall(&self) -> Option<&Refusal> {
         self.shortfall.as_ref()
     }
@@ -188,17 +224,29 @@ impl Sandbox for LinuxSandbox {
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
         Box::pin(async move {
-            if let Err(refusal) = &self.facts.tier {
-                let (reason, remedy) = (refusal.reason.clone(), refusal.remedy.clone());
-                return Err(StartError::Unavailable { reason, remedy });
-            }
-            let (mut running, user) = self.launch(spec).await?;
-            if let Some(user) = user {
-                running.control = Box::new(WithUser { control: running.control, _user: user });
-            }
-            Ok(running)
+            self.usable()?;
+            let (running, user) = self.launch(spec).await?;
+            Ok(with_user(running, user))
         })
     }
+
+    fn start_waiting<'a>(
+        &'a self,
+        spec: &'a SandboxSpec,
+        script: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn Waiting>, StartError>> {
+        Box::pin(async move {
+            let waiter = self.launch_waiting(spec, script).await?;
+            Ok(Box::new(waiter) as Box<dyn Waiting>)
+        })
+    }
+}
+
+fn with_user(mut running: Running, user: Option<User>) -> Running {
+    if let Some(user) = user {
+        running.control = Box::new(WithUser { control: running.control, _user: user });
+    }
+    running
 }
 
 /// Keeps a run's user taken until every process of the run is gone.

@@ -45,6 +45,8 @@ pub struct Isolation {
     pub identity: Identity,
     /// Whether the network namespace is private (with loopback up) or the host's.
     pub private_network: bool,
+    /// Where the server connects out of a private network: how many of the host's name servers appear inside.
+    pub name_servers: Option<u8>,
     /// Host name inside.
     pub host_name: String,
     /// Size of the file system that holds everything writable, in bytes.
@@ -137,6 +139,11 @@ pub enum RootStep {
         /// Where.
         target: PathBuf,
     },
+    /// A named pipe of the run, from which the program will read its script.
+    Fifo {
+        /// Where.
+        target: PathBuf,
+    },
     /// A process file system of the run's own process namespace.
     Proc {
         /// Entries that are hidden: kernel-wide ones.
@@ -210,6 +217,13 @@ pub struct ResourceLimits {
 pub enum Program {
     /// A program.
     Execute(Exec),
+    /// Connections that the server has to make, and to refuse.
+    ConnectTest {
+        /// Port on the host's loopback that the server is to connect to.
+        allowed: u16,
+        /// Port on the host's loopback that cannot be reached.
+        refused: u16,
+    },
     /// Acts that every layer has to refuse.
     SelfTest {
         /// Folders of the host that must not be there.

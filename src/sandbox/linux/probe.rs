@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::diagnosis::{self, Observed};
 use super::mode::{Mode, Way, full};
 use super::plan::{Outside, ProcSource, Program};
-use super::{LinuxSandbox, observe, spawn};
+use super::{LinuxSandbox, observe, outbound, spawn};
 use crate::launcher::sys;
 use crate::sandbox::facts::{Backend, Facts, LayerStatus, Refusal};
 use crate::sandbox::spec::{Command, Limits, Network, Role, SandboxSpec, WORK_DIR};
@@ -21,7 +21,10 @@ impl LinuxSandbox {
         let mut first = None;
         for &way in ways {
             match sandbox.try_way(way).await {
-                Ok(layers) => return sandbox.settled(Tier::Full, layers),
+                Ok(layers) => {
+                    let layers = sandbox.try_connecting(layers).await;
+                    return sandbox.settled(Tier::Full, layers);
+                }
                 Err(error) => first = first.or(Some(error)),
             }
         }
@@ -42,6 +45,15 @@ impl LinuxSandbox {
         }
         self.mode = Mode::Full(way, ProcSource::Assembled);
         self.try_once().await
+    }
+
+    /// Whether the server can connect for runs; where it cannot, they share the host's network by default.
+    async fn try_connecting(&mut self, layers: Vec<LayerStatus>) -> Vec<LayerStatus> {
+        self.outbound = outbound::try_once(self).await;
+        match &self.outbound {
+            Ok(()) => layers,
+            Err(reason) => outbound::without_network_namespace(layers, reason),
+        }
     }
 
     async fn try_confined(mut self, seen: &Observed) -> Self {

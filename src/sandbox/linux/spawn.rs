@@ -21,6 +21,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 
+use super::broker::Broker;
 use super::plan::{LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
 use crate::sandbox::spec::SandboxSpec;
@@ -125,6 +126,7 @@ async fn launch(
     ours.set_nonblocking(true).map_err(io_error("preparing the launcher's socket"))?;
     let socket = UnixStream::from_std(ours).map_err(io_error("preparing the launcher's socket"))?;
     let mut link = Link::new(socket, child, plan.supervision != Supervision::ProcessNamespace);
+    link.broker = Broker::for_run(spec);
     let mut conversation = Conversation { link: &mut link, work_dir: None };
     let sent = conversation.send_plan(plan, spec, channel_end).await;
     // Where the launcher failed early, its own words say more than the broken pipe.
@@ -166,6 +168,8 @@ struct Link {
     by_shutdown: bool,
     /// The last word of a run, which may come while its start is still being told.
     ended: Option<Outcome>,
+    /// Connects for the run, where its network is private.
+    broker: Option<Broker>,
     /// What a self-test found.
     breaches: Option<Vec<String>>,
     /// Bytes of a message that has not arrived whole.
@@ -182,6 +186,7 @@ impl Link {
             pidfd: None,
             by_shutdown,
             ended: None,
+            broker: None,
             breaches: None,
             unread: Vec::new(),
             descriptors: VecDeque::new(),
@@ -193,10 +198,10 @@ impl Link {
         if self.by_shutdown {
             return;
         }
+        // The guard collects the run's first process and ends by itself; only one that has not told of any is ended.
         if let Some(pidfd) = &self.pidfd {
             let _ = rustix::process::pidfd_send_signal(pidfd.get_ref(), Signal::KILL);
-        }
-        if let Some(child) = &mut self.child {
+        } else if let Some(child) = &mut self.child {
             let _ = child.start_kill();
         }
     }
@@ -208,13 +213,24 @@ impl Link {
         }
     }
 
-    /// Waits until the launcher and every process of the run are gone.
-    async fn gone(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.wait().await;
+    /// Hands the descriptor that came with a message to the broker.
+    fn serve(&mut self, message: &Message) -> io::Result<()> {
+        let (Some(broker), Some(descriptor)) = (&mut self.broker, self.descriptors.pop_front()) else {
+            return Err(io::Error::other("it asks for connections that nobody makes"));
+        };
+        match message {
+            Message::NameServer { place } => broker.serve_names(descriptor, usize::from(*place)),
+            _ => broker.listen(descriptor),
         }
+    }
+
+    /// Waits until every process of the run is gone. The guard, which only waits for the same, may be a moment behind;
+    /// the runtime collects it.
+    async fn gone(&mut self) {
         if let Some(pidfd) = &self.pidfd {
             let _ = pidfd.readable().await;
+        } else if let Some(child) = &mut self.child {
+            let _ = child.wait().await;
         }
     }
 
@@ -322,6 +338,9 @@ impl Conversation<'_> {
                 Some(Message::Supervisor) => {
                     let pidfd = self.link.descriptors.pop_front().map(watched).transpose();
                     self.link.pidfd = pidfd.map_err(&failed)?;
+                }
+                Some(message @ (Message::Listener | Message::NameServer { .. })) => {
+                    self.link.serve(&message).map_err(&failed)?;
                 }
                 Some(Message::Root) => self.work_dir = self.link.descriptors.pop_front(),
                 Some(Message::Ready { layers, timeline }) => {
