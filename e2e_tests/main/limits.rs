@@ -13,7 +13,9 @@ const PROMPT: Duration = Duration::from_secs(1);
 /// Time between two pings.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-const FLAGS: [&str; 10] = [
+const FLAGS: [&str; 12] = [
+    "--pool-size",
+    "0",
     "--memory-limit",
     "400M",
     "--max-processes",
@@ -124,7 +126,7 @@ fn a_fork_bomb() {
 #[test]
 fn a_storm_of_threads() {
     // Each thread reserves 8 MiB for its stack.
-    let mut server = Server::start(&["--memory-limit", "1G", "--max-processes", "64"]);
+    let mut server = Server::start(&["--pool-size", "0", "--memory-limit", "1G", "--max-processes", "64"]);
     let bomb = "import threading\nwhile on():\n    \
                 try: threading.Thread(target=time.sleep, args=(15,), daemon=True).start()\n    \
                 except RuntimeError:\n        time.sleep(0.1)\n        sys.exit(1)";

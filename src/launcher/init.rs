@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::process::{DumpableBehavior, Signal};
 
+use super::memory_files::{self, Keeper};
 use super::mounts::Root;
 use super::stage::{Failed, Worker, absent, enforced, enforced_with, partial};
 use super::status::Message;
@@ -12,7 +13,7 @@ use super::supervise::{self, Supervised};
 use super::sys::{self, Forked};
 use super::watch::{Scratch, View, Watcher};
 use super::{Launch, caps, mounts, namespaces};
-use crate::sandbox::facts::LayerStatus;
+use crate::sandbox::facts::{LayerState, LayerStatus};
 use crate::sandbox::linux::plan::RootStep;
 
 const STAGE: &str = "init";
@@ -36,7 +37,7 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
         .reporter
         .send(&Message::Root, Some(root.work_dir.as_fd()))
         .map_err(|error| Failed::io(STAGE, "reporting the root", &error))?;
-    layers.push(mounts::seal_memory_files(root.proc.as_ref()));
+    let sealed = mounts::seal_memory_files(root.proc.as_ref());
     layers.insert(0, namespaces::become_unused(isolation.identity, root.proc.as_ref())?);
     layers.push(enforced("root of its own"));
     if isolation.root.contains(&RootStep::OwnProc) {
@@ -48,8 +49,12 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
     // A change of user has cleared it.
     die_with_guard()?;
     launch.clock.mark("identity");
+    // The kernel's setting is root's; what it refuses the supervisor does itself.
+    let by_supervisor = matches!(sealed.state, LayerState::Absent(_)) && memory_files::are_kept(&launch.plan);
+    let keeper = by_supervisor.then(|| memory_files::arrange(launch)).transpose()?;
+    layers.extend((!by_supervisor).then_some(sealed));
     layers.extend(watched(launch, root.proc.is_some()));
-    start_worker(launch, layers, root)
+    start_worker(launch, layers, root, keeper)
 }
 
 /// The layer of limits that are watched, where they are.
@@ -73,6 +78,7 @@ fn start_worker(
     launch: &mut Launch,
     layers: Vec<LayerStatus>,
     root: Root,
+    keeper: Option<Keeper>,
 ) -> Result<std::convert::Infallible, Failed> {
     let signals = supervise::child_signals()?;
     // SAFETY: the launcher has a single thread.
@@ -93,6 +99,7 @@ fn start_worker(
             let watcher = launch.plan.watch.clone().zip(root.proc).map(|(plan, proc)| {
                 Watcher::new(plan, View::Namespace(proc), root.work_dir.try_clone().ok())
             });
+            keeper.map(|keeper| keeper.serve(launch)).transpose()?;
             // The end of process 1 is the end of all.
             let finish = |_: &Launch| {};
             Supervised { worker, signals, watcher, scratch, finish }.wait(launch)
@@ -117,6 +124,7 @@ pub fn work(launch: &Launch, layers: Vec<LayerStatus>) -> Failed {
         .limit(&plan.limits)
         .and_then(Worker::drop_privileges)
         .and_then(|worker| worker.restrict(plan.landlock.as_ref()))
+        .and_then(|worker| worker.seal_memory_files(launch.sealing.as_ref()))
         .and_then(|worker| worker.filter(plan.seccomp.as_ref(), &launch.reporter));
     match filtered {
         Ok(worker) => worker.run(launch),

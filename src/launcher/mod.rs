@@ -1,7 +1,7 @@
 //! The child side: carries a launch plan out, layer by layer, and executes the program.
 //!
-//! It is a process of its own, the same binary re-executed, with one thread, so that it may fork and allocate
-//! freely. Three processes at most: the guard (the server's child, outside), the init (process 1 of the run's
+//! It is a process of its own, the same binary re-executed, with one thread as long as it forks, so that it may
+//! allocate freely. Three processes at most: the guard (the server's child, outside), the init (process 1 of the run's
 //! process namespace) and the worker, which becomes the program. Without namespaces, a monitor takes the place of the
 //! first two. Where a run has control groups, a keeper outside of them is the server's child instead.
 //!
@@ -17,6 +17,7 @@ mod init;
 mod keeper;
 mod landlock;
 mod limits;
+mod memory_files;
 mod monitor;
 mod mounts;
 mod namespaces;
@@ -52,6 +53,8 @@ struct Launch {
     clock: Clock,
     /// Layers that stood before the supervisor started.
     layers: Vec<LayerStatus>,
+    /// The worker's way of handing a listener for memory files to its supervisor.
+    sealing: Option<OwnedFd>,
 }
 
 /// Reads a plan from the socket on descriptor 0, carries it out and never returns.
@@ -66,7 +69,7 @@ pub fn main() -> ! {
         Ok(received) => received,
         Err(error) => reporter.fail(&Failed::io("plan", "reading the plan", &error)),
     };
-    let mut launch = Launch { plan, reporter, channel, clock, layers: Vec::new() };
+    let mut launch = Launch { plan, reporter, channel, clock, layers: Vec::new(), sealing: None };
     launch.clock.mark("plan");
     match keeper::start(&mut launch) {
         Ok(layer) => launch.layers.extend(layer),

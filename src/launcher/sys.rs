@@ -18,6 +18,8 @@ pub struct MountAttributes {
     pub user_namespace: u64,
 }
 
+pub mod notification;
+
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

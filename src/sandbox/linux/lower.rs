@@ -30,8 +30,9 @@ const DEV_LINKS: [(&str, &str); 5] = [
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
-/// Processes of the sandbox itself that count against the limit: the guard and the init.
-const OWN_PROCESSES: u64 = 2;
+/// Processes and threads of the sandbox itself that count against the limit: the guard, the init and the init's second
+/// thread.
+const OWN_PROCESSES: u64 = 3;
 
 /// The plan of the full tier.
 pub fn full(
