@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::stage::{Index, Stage, describe, differences, finish, uv, wheel};
+use crate::stage::{Index, Stage, describe, differences, finish, has_uv, uv, wheel};
 
 /// Attempts, each a function that raises `OSError` where it is refused. `site` and `root` are the folders to attack.
 const ATTEMPTS: &str = r#"
@@ -157,6 +157,9 @@ fn the_attempts_work_where_nothing_stands_in_their_way() {
 
 #[test]
 fn the_users_own_uv_sees_nothing_of_it() {
+    if !has_uv("the user's own uv") {
+        return;
+    }
     let index = Index::of(&[wheel("alpha", "1.0")]);
     let stage = Stage::new(&index.at("/simple"));
     let own = || {
