@@ -144,11 +144,11 @@ pub fn add_loopback_address(address: std::net::Ipv4Addr) -> io::Result<()> {
     // SAFETY: an all-zero ifreq is valid: it is plain data.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(c"lo:1".to_bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from.to_owned()]);
     }
     let mut data = [0; 14];
     for (to, from) in data[2..6].iter_mut().zip(address.octets()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from.to_owned()]);
     }
     let sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
     request.ifr_ifru.ifru_addr = libc::sockaddr { sa_family, sa_data: data };
