@@ -4,6 +4,8 @@
 //! inside. For an address outside, the broker looks at the policy, makes a socket of its own in the host's network,
 //! connects it, puts it in the place of the script's socket and answers. Names are resolved through `names`.
 //!
+//! As the kernel lets one listener answer for a process, it also makes plain files in memory, sealed against execution.
+//!
 //! It knows addresses and sockets, of a specification its network and proxies, and nothing of plans or launchers.
 //!
 //! # What a hostile script can change while it is asked about
