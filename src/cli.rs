@@ -1,5 +1,8 @@
 //! What a person types: flags and subcommands, turned into validated settings. It starts nothing.
 
+#[cfg(feature = "http")]
+pub mod http;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +24,10 @@ pub struct Cli {
     /// Flags of the server and of every subcommand that runs something.
     #[command(flatten)]
     pub options: Options,
+    /// How to serve over HTTP.
+    #[cfg(feature = "http")]
+    #[command(flatten)]
+    pub http: http::HttpArgs,
     /// What to do instead of serving.
     #[command(subcommand)]
     pub command: Option<Command>,

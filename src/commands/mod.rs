@@ -2,6 +2,8 @@
 
 mod cache;
 mod doctor;
+#[cfg(feature = "http")]
+mod http;
 mod image;
 pub mod policy;
 mod progress;
@@ -45,6 +47,9 @@ pub fn main() -> ExitCode {
     };
     let code = runtime.block_on(async {
         match cli.command {
+            #[cfg(feature = "http")]
+            None => serve::serve(settings, cli.http).await,
+            #[cfg(not(feature = "http"))]
             None => serve::serve(settings).await,
             Some(Command::Run(args)) => run::run(settings, args).await,
             Some(Command::Validate(args)) => validate::validate(settings, args).await,

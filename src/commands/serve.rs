@@ -1,4 +1,4 @@
-//! Without a subcommand: the MCP server on standard input and output.
+//! Without a subcommand: the MCP server on standard input and output, or over HTTP.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +21,10 @@ use crate::session::{InterpreterKind, Sessions};
 use crate::settings::Settings;
 
 /// Serves until the end of input or a signal.
-pub async fn serve(settings: Settings) -> ExitCode {
+pub async fn serve(
+    settings: Settings,
+    #[cfg(feature = "http")] http: crate::cli::http::HttpArgs,
+) -> ExitCode {
     let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
     let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
     if settings.require.is_some() || settings.limits.cpu_percent.is_some() || asked {
@@ -44,15 +47,30 @@ pub async fn serve(settings: Settings) -> ExitCode {
     };
     let sessions = Some(sessions(&deferred, &settings));
     let services = Services { executor: deferred.clone(), sessions };
-    let served =
-        server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await;
+    #[cfg(feature = "http")]
+    let served = match http.http.clone() {
+        Some(address) => super::http::serve(services, &settings, &address, http, asked_to_end).await,
+        None => lines(services, &settings, asked_to_end).await,
+    };
+    #[cfg(not(feature = "http"))]
+    let served = lines(services, &settings, asked_to_end).await;
     if let Some(engine) = deferred.engine.get() {
         close(engine.sandbox().as_ref()).await;
     }
     match served {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error.to_string()),
+        Err(message) => fail(&message),
     }
+}
+
+/// One client, on standard input and output.
+async fn lines(
+    services: Services,
+    settings: &Settings,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), String> {
+    let served = server::serve_all(services, settings, server::stdin(), server::stdout(), shutdown).await;
+    served.map_err(|error| error.to_string())
 }
 
 /// What can be done before the first call, where that is wanted: a sandbox that waits, packages that are there.

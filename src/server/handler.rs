@@ -1,5 +1,7 @@
 //! rmcp's callbacks: who we are, which tools there are, and the life of one tool call.
 
+use std::sync::Arc;
+
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams,
     InitializeResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
@@ -12,32 +14,43 @@ use tokio_util::sync::CancellationToken;
 
 use super::gate::Gate;
 use super::outbox::Outbox;
-use super::progress::Reporter;
+use super::progress::{Channel, Reporter};
 use super::reply;
 use super::tools::{Call, Family};
 
 /// How long a client of the stateless protocol may keep the list of tools: it does not change while the server runs.
 const LIST_TTL_MS: u64 = 3_600_000;
 
-/// The server as rmcp sees it.
+/// Families, each with its tools, which never change.
+type Offer = Vec<(Vec<Tool>, Box<dyn Family>)>;
+
+/// The server as rmcp sees it. Clones serve the same tools, for several clients.
+#[derive(Clone)]
 pub struct Handler {
-    /// Each with its tools, which never change.
-    families: Vec<(Vec<Tool>, Box<dyn Family>)>,
-    gate: Gate,
-    outbox: Outbox,
+    families: Arc<Offer>,
+    gate: Arc<Gate>,
+    /// Where there is one client only.
+    outbox: Option<Outbox>,
     closing: CancellationToken,
 }
 
 impl Handler {
     /// A handler that offers the tools of `families`, in that order, and drops every call when `closing` is cancelled.
+    /// What it says beside answers goes to `outbox`, or else to the client that asks.
     pub fn new(
         families: Vec<Box<dyn Family>>,
         gate: Gate,
-        outbox: Outbox,
+        outbox: Option<Outbox>,
         closing: CancellationToken,
     ) -> Self {
         let families = families.into_iter().map(|family| (family.tools(), family)).collect();
-        Self { families, gate, outbox, closing }
+        Self { families: Arc::new(families), gate: Arc::new(gate), outbox, closing }
+    }
+
+    fn reporter(&self, context: &RequestContext<RoleServer>) -> Reporter {
+        let asker = || Channel::Peer(context.peer.clone());
+        let channel = self.outbox.clone().map_or_else(asker, Channel::Lines);
+        Reporter::new(context.meta.get_progress_token(), channel)
     }
 
     fn family(&self, tool: &str) -> Option<&dyn Family> {
@@ -107,7 +120,7 @@ impl ServerHandler for Handler {
             let known: Vec<_> = self.tools().map(|tool| tool.name.as_ref()).collect();
             return Err(reply::unknown_tool(&request.name, &known));
         };
-        let reporter = Reporter::new(context.meta.get_progress_token(), self.outbox.clone());
+        let reporter = self.reporter(&context);
         let arguments = request.arguments.unwrap_or_default();
         let call = |progress| Call { tool: &request.name, arguments, gate: &self.gate, progress };
         let work = reporter.during(|progress| family.call(call(progress)));
@@ -127,7 +140,7 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let mut resources = Vec::new();
-        for (_, family) in &self.families {
+        for (_, family) in self.families.iter() {
             resources.extend(family.resources().await);
         }
         Ok(ListResourcesResult::with_all_items(resources))

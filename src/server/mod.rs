@@ -2,7 +2,8 @@
 //!
 //! A line travels `lines` (bytes to lines, with a limit) -> `message` (a line to a message, or to a refusal) ->
 //! `transport` (lifecycle and bookkeeping, in front of rmcp) -> `handler` (rmcp's callbacks) -> `tools` (a file for
-//! each family) -> `reply` (all wording) -> `outbox` (bounded, ordered, written by one task).
+//! each family) -> `reply` (all wording) -> `outbox` (bounded, ordered, written by one task). Over HTTP, `http` stands in
+//! the place of lines, transport and outbox.
 //!
 //! Invariants: rmcp's types stay in this room; nothing in here knows how a sandbox is built; whatever a client
 //! sends, the server answers or ignores it and lives on.
@@ -11,6 +12,8 @@ mod arguments;
 mod calls;
 mod gate;
 mod handler;
+#[cfg(feature = "http")]
+pub mod http;
 mod lines;
 mod message;
 mod outbox;
@@ -120,9 +123,9 @@ where
     let writer = tokio::spawn(writer);
     let transport = transport::LineTransport::new(stdin, outbox.clone(), closing.clone());
     let input_fault = transport.fault();
-    let gate = gate::Gate::new(settings.max_concurrent, outbox.clone());
+    let gate = gate::Gate::new(settings.max_concurrent, Some(outbox.clone()));
     let families = tools::families(services, settings);
-    let handler = handler::Handler::new(families, gate, outbox, closing.clone());
+    let handler = handler::Handler::new(families, gate, Some(outbox), closing.clone());
 
     let service = serve_directly::<RoleServer, _, _, _, _>(handler, transport, None);
     let mut waiting = std::pin::pin!(service.waiting());
