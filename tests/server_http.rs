@@ -231,7 +231,7 @@ async fn progress_comes_on_the_stream_of_its_call() {
     assert_eq!(last["id"], 2, "the result is not the last message: {last}");
     let told: Vec<_> =
         messages.iter().filter(|message| message["method"] == "notifications/progress").collect();
-    assert!((1..=4).contains(&told.len()), "{} notifications", told.len());
+    assert!((1..=40).contains(&told.len()), "{} notifications", told.len());
     assert!(told[0]["params"]["message"].as_str().is_some_and(|text| text.contains("row ")), "{}", told[0]);
     server.end().await;
 }
@@ -503,16 +503,14 @@ async fn a_socket_file_serves_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("socket");
     let server = Server::with(bounds(), &Address::Unix(path.clone())).await;
-    for (request, status) in
-        [(Request::raw("GET /health HTTP/1.1", Vec::new()), 200), (Request::run(1, "x"), 422)]
+    let initialize = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    for request in
+        [Request::raw("GET /health HTTP/1.1", Vec::new()), Request::call(1, "initialize", &initialize)]
     {
         let mut stream = UnixStream::connect(&path).await.expect("the server listens");
         write_to(&mut stream, &request).await;
         let answer = reply(&mut stream).await;
-        assert!(
-            answer.status == status || (400..=422).contains(&status) && answer.status >= 400,
-            "{answer:?}"
-        );
+        assert_eq!(answer.status, 200, "{answer:?}");
     }
     let mut stream = UnixStream::connect(&path).await.expect("the server listens");
     write_to(&mut stream, Request::run(1, "x").set("authorization", "")).await;
