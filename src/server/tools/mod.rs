@@ -1,6 +1,8 @@
 //! The families of tools. A new family is a file beside `execute.rs` and a line in [`families`].
 
 mod execute;
+#[cfg(feature = "conformance")]
+mod fixtures;
 mod resources;
 mod runs;
 mod sandbox;
@@ -55,6 +57,8 @@ pub struct Call<'a> {
 /// The families that were asked for and can be served, in the order in which clients see them.
 pub fn families(services: Services, settings: &Settings) -> Vec<Box<dyn Family>> {
     let mut families: Vec<Box<dyn Family>> = Vec::new();
+    #[cfg(feature = "conformance")]
+    families.push(Box::new(fixtures::Fixtures));
     if settings.tools.contains(&ToolFamily::Execute) {
         families.push(Box::new(execute::ExecuteTools::new(services.executor, settings)));
     }
