@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::environment::{PythonVersion, SourceBuilds};
+use crate::execution::user_mount::UserMount;
 use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{InterpreterKind, SessionSettings};
@@ -236,6 +237,12 @@ pub struct Options {
     /// Use package indexes of your configuration that have no TLS
     #[arg(long, global = true)]
     pub allow_http_index: bool,
+    /// Show a folder of yours in every sandbox's working directory, read-only unless :rw is added; may be repeated
+    #[arg(long = "mount", global = true, value_name = "HOST:NAME[:rw]")]
+    pub mounts: Vec<UserMount>,
+    /// Let --mount show the root or a home directory
+    #[arg(long, global = true)]
+    pub allow_home_mount: bool,
     /// Tools that clients see; several separated by commas
     #[arg(
         long,
@@ -332,6 +339,13 @@ impl Options {
         if let Some(name) = self.pass_env.iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(conflict(format!("--pass-env takes the name of a variable, not {name:?}")));
         }
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        for mount in self.mounts.iter().filter(|_| !self.allow_home_mount) {
+            mount.check_home(home.as_deref()).map_err(|error| conflict(format!("--mount: {error}")))?;
+        }
+        if let Some(twice) = twice(self.mounts.iter().map(|mount| mount.name.as_str())) {
+            return Err(conflict(format!("--mount: the name {twice:?} is given twice")));
+        }
         let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");
         Ok(Settings {
             python: self.python_version,
@@ -353,6 +367,7 @@ impl Options {
             resolve_ttl: Duration::from_secs(self.resolve_ttl),
             source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
+            mounts: self.mounts,
             tools: self.tools,
             sessions: SessionSettings {
                 max_sandboxes: usize::from(self.max_sandboxes),
@@ -362,6 +377,12 @@ impl Options {
             },
         })
     }
+}
+
+/// A name that stands there more than once.
+fn twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = std::collections::BTreeSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
 }
 
 /// Twice the processors: runs wait for the network and the disk as well.

@@ -13,6 +13,7 @@ use super::overview::Overview;
 use super::report::{ExecutionError, ExecutionReport};
 use super::request::{ExecutionRequest, Progress, ProgressSink};
 use super::run::{self, Finished, RunError};
+use super::user_mount::UserMount;
 use super::validation::Validation;
 use super::{Execute, check, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
@@ -125,6 +126,7 @@ impl Engine {
                 env.insert(name.clone(), value);
             }
         }
+        mounts.extend(self.settings.mounts.iter().map(UserMount::mount));
         mounts.dedup();
         SandboxSpec {
             role: Role::Run,

@@ -17,9 +17,10 @@ use crate::environment::{Environment, EnvironmentRequest};
 use crate::execution::{Engine, ExecutionError, FailureKind, ProgressSink};
 use crate::sandbox::{BoxFuture, Tier};
 use crate::script::Requirement;
+use crate::session::channel::ChannelError;
 use crate::session::error::SessionError;
 use crate::session::interpreter::{Kernel, KernelUsage, Stop};
-use crate::session::protocol::{Answer, ChannelError, Setup};
+use crate::session::protocol::{Answer, Setup};
 use crate::session::report::{CellEnd, CellReport, Installed};
 use crate::workspace::Workspace;
 
@@ -250,6 +251,7 @@ impl Kernel for PythonKernel {
             if let Some(driver) = driver {
                 driver.close().await;
             }
+            self.folder.remove().await;
         })
     }
 }
