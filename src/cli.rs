@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::environment::{PythonVersion, SourceBuilds};
 use crate::execution::user_mount::UserMount;
-use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
+use crate::sandbox::{Backend, Tier, machine::Machine, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{InterpreterKind, SessionSettings};
 use crate::settings::{Settings, ToolFamily};
@@ -213,6 +213,27 @@ pub struct Options {
     /// Runs at the same time; without it, twice the number of processors
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub max_concurrent: Option<u16>,
+    /// Sandboxes that wait for a script at most; 0 keeps none waiting; without it, by processors and memory
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub pool_size: Option<u16>,
+    /// Modules that waiting sandboxes have imported already, where a script's packages hold them
+    #[arg(long, global = true, value_name = "MODULES", value_delimiter = ',', value_parser = module)]
+    pub preload: Vec<String>,
+    /// Memory of one run, all its processes and its files in memory together
+    #[arg(long, global = true, value_name = "SIZE", default_value = "2G", value_parser = size)]
+    pub memory_limit: u64,
+    /// Processes and threads of one run
+    #[arg(long, global = true, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_processes: u64,
+    /// Processors' worth of time of one run, such as 0.5 or 2; without it, all there are
+    #[arg(long, global = true, value_name = "N", value_parser = processors)]
+    pub cpu_limit: Option<u32>,
+    /// Space for what one run writes
+    #[arg(long, global = true, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    pub disk_limit: u64,
+    /// Open files of one process
+    #[arg(long, global = true, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_open_files: u64,
     /// Do not fetch common packages in advance
     #[arg(long, global = true)]
     pub no_warm_cache: bool,
@@ -240,9 +261,9 @@ pub struct Options {
     /// Show a folder of yours in every sandbox's working directory, read-only unless :rw is added; may be repeated
     #[arg(long = "mount", global = true, value_name = "HOST:NAME[:rw]")]
     pub mounts: Vec<UserMount>,
-    /// Let --mount show the root or a home directory
-    #[arg(long, global = true)]
-    pub allow_home_mount: bool,
+    /// As --mount, and takes the root and home directories, too
+    #[arg(long = "mount-home", global = true, value_name = "HOST:NAME[:rw]")]
+    pub home_mounts: Vec<UserMount>,
     /// Tools that clients see; several separated by commas
     #[arg(
         long,
@@ -297,6 +318,31 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
+/// The name of a module, as an import statement takes it.
+fn module(text: &str) -> Result<String, String> {
+    let is_name = |part: &str| {
+        let mut letters = part.chars();
+        letters.next().is_some_and(|first| first == '_' || first.is_alphabetic())
+            && letters.all(|letter| letter == '_' || letter.is_alphanumeric())
+    };
+    if text.split('.').all(is_name) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} is no module; write them like numpy,pandas"))
+}
+
+/// Hundredths of a processor from a number such as 1.5.
+fn processors(text: &str) -> Result<u32, String> {
+    let wrong = || format!("{text:?} is no number of processors above 0; write it like 0.5 or 2");
+    let number: f64 = text.trim().parse().map_err(|_| wrong())?;
+    let percent = (number * 100.0).round();
+    if !(1.0..=1_000_000.0).contains(&percent) {
+        return Err(wrong());
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    Ok(percent as u32)
+}
+
 /// Tiers that can be required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RequiredTier {
@@ -340,12 +386,21 @@ impl Options {
             return Err(conflict(format!("--pass-env takes the name of a variable, not {name:?}")));
         }
         let home = std::env::var_os("HOME").map(PathBuf::from);
-        for mount in self.mounts.iter().filter(|_| !self.allow_home_mount) {
+        for mount in &self.mounts {
             mount.check_home(home.as_deref()).map_err(|error| conflict(format!("--mount: {error}")))?;
         }
-        if let Some(twice) = twice(self.mounts.iter().map(|mount| mount.name.as_str())) {
+        let mounts = [self.mounts, self.home_mounts].concat();
+        if let Some(twice) = twice(mounts.iter().map(|mount| mount.name.as_str())) {
             return Err(conflict(format!("--mount: the name {twice:?} is given twice")));
         }
+        let limits = Limits {
+            memory: self.memory_limit,
+            processes: self.max_processes,
+            open_files: self.max_open_files,
+            disk: self.disk_limit,
+            cpu_percent: self.cpu_limit,
+        };
+        Machine::look().allows(&limits).map_err(conflict)?;
         let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");
         Ok(Settings {
             python: self.python_version,
@@ -354,11 +409,13 @@ impl Options {
             docker_image: self.docker_image,
             network: self.network.unwrap_or(Network::Outbound),
             network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
-            limits: Limits::default(),
+            limits,
             default_timeout: self.default_timeout,
             max_timeout: self.max_timeout,
             max_output_bytes: usize::try_from(self.max_output_bytes).unwrap_or(usize::MAX),
             max_concurrent: self.max_concurrent.map_or_else(default_concurrency, usize::from),
+            pool_size: self.pool_size.map_or_else(default_pool_size, usize::from),
+            preload: self.preload,
             warm_cache: !self.no_warm_cache,
             uv: self.uv_path,
             pass_env: self.pass_env,
@@ -367,7 +424,7 @@ impl Options {
             resolve_ttl: Duration::from_secs(self.resolve_ttl),
             source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
-            mounts: self.mounts,
+            mounts,
             tools: self.tools,
             sessions: SessionSettings {
                 max_sandboxes: usize::from(self.max_sandboxes),
@@ -388,6 +445,30 @@ fn twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 /// Twice the processors: runs wait for the network and the disk as well.
 fn default_concurrency() -> usize {
     std::thread::available_parallelism().map_or(4, |processors| processors.get() * 2)
+}
+
+/// Waiting sandboxes that no machine needs more of: agents send a handful of calls at once.
+const POOL_AT_MOST: usize = 16;
+
+/// Memory that the whole pool may hold: this part of the machine's.
+const POOL_SHARE: u64 = 50;
+
+/// Memory of one waiting sandbox with an interpreter alone, in bytes, generously.
+const WAITING_TAKES: u64 = 8 << 20;
+
+/// As many as a burst of calls has (at least eight, four for each processor), as far as memory goes.
+fn default_pool_size() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let bound = usize::try_from(memory() / POOL_SHARE / WAITING_TAKES).unwrap_or(POOL_AT_MOST);
+    (4 * processors).clamp(8, POOL_AT_MOST).min(bound)
+}
+
+/// Memory of this machine in bytes; a small machine's where it cannot be told.
+fn memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.map_or(1 << 30, |kilobytes| kilobytes << 10)
 }
 
 #[cfg(test)]
@@ -413,6 +494,7 @@ mod tests {
         );
         assert!(settings.warm_cache);
         assert_eq!((settings.python, settings.require), (None, None));
+        assert_eq!(settings.limits, Limits::default());
     }
 
     #[test]
@@ -427,8 +509,26 @@ mod tests {
     }
 
     #[test]
+    fn processors_are_read_in_parts() {
+        assert_eq!([processors("0.5"), processors("2"), processors("1.25")], [Ok(50), Ok(200), Ok(125)]);
+        for wrong in ["", "0", "-1", "two", "nan", "inf", "0.001"] {
+            assert!(processors(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn values_that_contradict_are_refused_with_exit_code_two() {
-        let wrong: [&[&str]; 8] = [
+        let wrong: [&[&str]; 18] = [
+            &["--memory-limit", "0"],
+            &["--memory-limit=-1G"],
+            &["--memory-limit", "1M"],
+            &["--memory-limit", "900T"],
+            &["--max-processes", "0"],
+            &["--max-processes", "99999999"],
+            &["--cpu-limit", "0"],
+            &["--cpu-limit=-1"],
+            &["--cpu-limit", "100000"],
+            &["--disk-limit", "0"],
             &["--default-timeout", "400"],
             &["--max-timeout", "10"],
             &["--max-output-bytes", "1023"],

@@ -42,6 +42,10 @@ pub struct Settings {
     pub max_output_bytes: usize,
     /// Runs at the same time.
     pub max_concurrent: usize,
+    /// Sandboxes that wait for a script, at most; 0 keeps none waiting.
+    pub pool_size: usize,
+    /// Modules that waiting sandboxes have imported already, where a script's packages hold them.
+    pub preload: Vec<String>,
     /// Whether packages are fetched in advance.
     pub warm_cache: bool,
     /// uv as the user named it: a path, or a name to look for on PATH. `None` looks everywhere.

@@ -49,7 +49,8 @@ END
 printf 'root:x:0:\nnogroup:x:65534:\nsandbox:x:1000:\n' > "$root/etc/group"
 printf 'hosts: files dns\npasswd: files\ngroup: files\n' > "$root/etc/nsswitch.conf"
 install -d -m 1777 "$root/tmp" "$root/var/tmp"
-for folder in work home/sandbox environment packages pythons; do
+install -d -m 755 "$root/root"
+for folder in work home/sandbox environment packages; do
     install -d -o 1000 -g 1000 "$root/$folder"
 done
 # The package's own script would do this on a running system.

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, reason = "tests speak to whoever runs them")]
 
 mod engine_gone;
+mod environments;
 mod leftovers;
 mod limits;
 mod refusals;

@@ -24,7 +24,7 @@ use crate::settings::Settings;
 pub async fn serve(settings: Settings) -> ExitCode {
     let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
     let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
-    if settings.require.is_some() || asked {
+    if settings.require.is_some() || settings.limits.cpu_percent.is_some() || asked {
         // A requirement is answered before anything else.
         if let Err(error) = deferred.engine().await {
             return fail(&error.message);
@@ -33,7 +33,7 @@ pub async fn serve(settings: Settings) -> ExitCode {
     let background = Arc::clone(&deferred);
     tokio::spawn(async move {
         if let Ok(engine) = background.engine().await {
-            warm::warm(Arc::clone(engine)).await;
+            get_ready(engine).await;
         }
     });
     let asked_to_end = async {
@@ -53,6 +53,16 @@ pub async fn serve(settings: Settings) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
+}
+
+/// What can be done before the first call, where that is wanted: a sandbox that waits, packages that are there.
+async fn get_ready(engine: &Arc<Engine>) {
+    if engine.settings().warm_cache
+        && let Err(error) = engine.expect_calls().await
+    {
+        tracing::info!("nothing waits for the first call: {error}");
+    }
+    warm::warm(Arc::clone(engine)).await;
 }
 
 /// Stateful sandboxes with the interpreter that was asked for.

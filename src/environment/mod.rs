@@ -33,6 +33,7 @@ mod request;
 mod selection;
 mod service;
 mod source;
+mod startup;
 pub mod stock;
 mod store;
 mod suggest;

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::failure;
 use super::overview::Overview;
+use super::pool::Pool;
 use super::report::{ExecutionError, ExecutionReport};
 use super::request::{ExecutionRequest, Progress, ProgressSink};
 use super::run::{self, Finished, RunError};
@@ -18,7 +19,7 @@ use super::validation::Validation;
 use super::{Execute, check, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
 use crate::sandbox::spec::{Command, HOME_DIR, InlineFile, Network, Role, SandboxSpec, USER_NAME, WORK_DIR};
-use crate::sandbox::{BoxFuture, Sandbox, StartError, Tier};
+use crate::sandbox::{BoxFuture, Running, Sandbox, StartError, Tier};
 use crate::script::{self, Analysis};
 use crate::settings::Settings;
 
@@ -28,12 +29,16 @@ pub const SCRIPT: &str = "script.py";
 /// Calls that wait for a place, for each place: more are told to try again.
 const WAITING_PER_PLACE: usize = 16;
 
+/// Longest time for getting ready for the first call.
+const EXPECTING_TAKES: Duration = Duration::from_mins(1);
+
 /// Runs scripts. Shared by everything that serves.
 pub struct Engine {
     pub(super) settings: Settings,
     pub(super) sandbox: Arc<dyn Sandbox>,
     pub(super) environments: Environments,
     pub(super) warming: warm::Warming,
+    pool: Pool,
     places: Semaphore,
     waiting: AtomicUsize,
 }
@@ -54,7 +59,8 @@ impl Engine {
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>, environments: Environments) -> Self {
         let places = Semaphore::new(settings.max_concurrent);
         let warming = warm::Warming::new(settings.warm_cache);
-        Self { settings, sandbox, environments, warming, places, waiting: AtomicUsize::new(0) }
+        let pool = Pool::new(settings.pool_size, settings.preload.clone(), Arc::clone(&sandbox));
+        Self { settings, sandbox, environments, warming, pool, places, waiting: AtomicUsize::new(0) }
     }
 
     /// The environments.
@@ -152,19 +158,74 @@ impl Engine {
         let arrived = Instant::now();
         let _place = self.place(&progress).await?;
         let deadline = Instant::now() + request.timeout;
+        let _run = self.pool.begin_run();
         let mut prepared = self.prepare(&request, deadline, &progress).await?;
-        let limit = self.settings.max_output_bytes;
-        let sandbox = self.sandbox.as_ref();
-        let mut finished = run::run(sandbox, &prepared.spec, deadline, limit, Some(&progress)).await;
+        let mut finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
         if let Err(RunError::Start(StartError::ProgramMissing(path))) = &finished {
             // Somebody has cleared the store since the environment was made: once more, from the beginning.
             tracing::warn!("the environment has gone ({}); it is made again", path.display());
             self.environments.forget(prepared.environment).await;
             prepared = self.prepare(&request, deadline, &progress).await?;
-            finished = run::run(sandbox, &prepared.spec, deadline, limit, Some(&progress)).await;
+            finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
         }
         let finished = finished.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
-        Ok(self.report(finished, prepared, arrived.elapsed()))
+        let Prepared { spec, environment, notes } = prepared;
+        let report = self.report(finished, &environment, notes, arrived.elapsed());
+        self.pool.keep(&spec, environment);
+        Ok(report)
+    }
+
+    async fn run_once(
+        &self,
+        prepared: &mut Prepared,
+        script: &str,
+        deadline: Instant,
+        progress: &ProgressSink,
+    ) -> Result<Finished, RunError> {
+        let running = self.start(prepared, script, deadline).await?;
+        run::attend(running, deadline, self.settings.max_output_bytes, Some(progress)).await
+    }
+
+    /// Takes a sandbox that waits for a script, or builds one.
+    async fn start(
+        &self,
+        prepared: &mut Prepared,
+        script: &str,
+        deadline: Instant,
+    ) -> Result<Running, RunError> {
+        // Another decoder would want to read the script twice, which a pipe does not allow.
+        if let [file] = prepared.spec.files.as_slice()
+            && script::coding::reads_as_utf8(script)
+            && let Some(slot) = self.pool.take(&prepared.spec, deadline).await
+        {
+            let note = slot.note();
+            match slot.waiting.deliver(&file.content) {
+                Ok(running) => {
+                    tracing::debug!("a waiting sandbox was used");
+                    prepared.notes.extend(note);
+                    return Ok(running);
+                }
+                Err(error) => tracing::debug!(%error, "a waiting sandbox was lost"),
+            }
+        }
+        run::start(self.sandbox.as_ref(), &prepared.spec, deadline).await
+    }
+
+    /// Gets sandboxes to wait for the first script, which most likely has no requirements.
+    pub async fn expect_calls(&self) -> Result<(), ExecutionError> {
+        if self.settings.pool_size == 0 {
+            return Ok(());
+        }
+        let request = ExecutionRequest {
+            script: "pass".to_owned(),
+            dependencies: Vec::new(),
+            python: self.settings.python,
+            timeout: EXPECTING_TAKES,
+        };
+        let prepared =
+            self.prepare(&request, Instant::now() + EXPECTING_TAKES, &(Arc::new(|_| {}) as _)).await?;
+        self.pool.keep(&prepared.spec, prepared.environment);
+        Ok(())
     }
 
     /// Waits for a free place, first come, first served.
@@ -184,10 +245,15 @@ impl Engine {
         self.places.acquire().await.map_err(|_| failure::busy(self.settings.max_concurrent, queue))
     }
 
-    fn report(&self, finished: Finished, prepared: Prepared, duration: Duration) -> ExecutionReport {
+    fn report(
+        &self,
+        finished: Finished,
+        environment: &Environment,
+        mut notes: Vec<String>,
+        duration: Duration,
+    ) -> ExecutionReport {
         let facts = self.sandbox.facts();
         let tier = facts.tier.as_ref().copied().unwrap_or(Tier::None);
-        let mut notes = prepared.notes;
         if tier == Tier::None {
             notes.insert(0, "unconfined: this ran on the host without any isolation".to_owned());
         }
@@ -197,7 +263,7 @@ impl Engine {
             status: finished.outcome.status,
             timed_out: finished.timed_out,
             duration,
-            python: prepared.environment.interpreter.version.clone(),
+            python: environment.interpreter.version.clone(),
             backend: facts.backend,
             tier,
             layers: finished.layers,

@@ -6,6 +6,7 @@ mod check;
 mod engine;
 mod failure;
 pub mod output;
+mod pool;
 pub mod report;
 pub mod request;
 pub mod run;

@@ -10,7 +10,7 @@ use super::output::OutputFile;
 use super::report::Captured;
 use super::request::{Progress, ProgressSink};
 use crate::sandbox::{
-    Control, ExitStatus, LayerStatus, Outcome, Sandbox, SandboxSpec, StartError, Usage, WaitError,
+    Control, ExitStatus, LayerStatus, Outcome, Running, Sandbox, SandboxSpec, StartError, Usage, WaitError,
 };
 
 /// How long a kill may take before the run is given up: a fork bomb is gone within a second.
@@ -55,8 +55,27 @@ pub async fn run(
     output_limit: usize,
     progress: Option<&ProgressSink>,
 ) -> Result<Finished, RunError> {
+    let running = start(sandbox, spec, deadline).await?;
+    attend(running, deadline, output_limit, progress).await
+}
+
+/// Starts the specification's program, unless the time is up before.
+pub async fn start(
+    sandbox: &dyn Sandbox,
+    spec: &SandboxSpec,
+    deadline: Instant,
+) -> Result<Running, RunError> {
     let started = tokio::time::timeout_at(deadline, sandbox.start(spec)).await;
-    let mut running = started.map_err(|_| RunError::Late)??;
+    Ok(started.map_err(|_| RunError::Late)??)
+}
+
+/// Waits for a program's end or the deadline, whichever is first.
+pub async fn attend(
+    mut running: Running,
+    deadline: Instant,
+    output_limit: usize,
+    progress: Option<&ProgressSink>,
+) -> Result<Finished, RunError> {
     if let Some(progress) = progress {
         progress(Progress::Running);
     }

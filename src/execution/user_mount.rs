@@ -40,7 +40,7 @@ pub enum UserMountError {
         reason: String,
     },
     /// It would show more than one folder of data.
-    #[error("{0} is the root, a home directory or above one; name a folder in it, or add --allow-home-mount")]
+    #[error("{0} is the root, a home directory or above one; name a folder in it, or use --mount-home")]
     Home(PathBuf),
     /// The backend cannot do it.
     #[error("--mount needs the native backend with its full tier, and this is {backend} ({offered})")]
@@ -98,12 +98,11 @@ impl UserMount {
             Ok(Tier::Full) if is_root && self.access == Access::ReadWrite => {
                 Err(UserMountError::Root(self.source.clone()))
             }
-            Ok(Tier::Full) => Ok(()),
-            Ok(tier) => {
+            Ok(tier) if *tier != Tier::Full => {
                 Err(UserMountError::Unsupported { backend: facts.backend, offered: tier.to_string() })
             }
-            // Nothing is run then, and every result says why.
-            Err(_) => Ok(()),
+            // Without any tier nothing is run, and every result says why.
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 

@@ -4,10 +4,12 @@
 //! Sources are opened without following any symbolic link and are attached by descriptor, targets are made and
 //! opened below the new root only: no name is looked up twice, and none outside its tree.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use super::COPY_BUFFER;
@@ -41,7 +43,9 @@ const COVER_DIRECTORY: &str = ".cover-directory";
 
 /// A root on its way: sources opened, steps carried out one by one.
 struct Builder<'a> {
-    root: OwnedFd,
+    root: Rc<OwnedFd>,
+    /// Folders that were made, open: each is made and looked up once, whatever lies in it.
+    folders: HashMap<PathBuf, Rc<OwnedFd>>,
     owner: u32,
     contents: std::slice::Iter<'a, u64>,
     reporter: &'a Reporter,
@@ -69,9 +73,9 @@ pub fn build(isolation: &Isolation, contents: &[u64], reporter: &Reporter) -> Re
     let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
     sources.reverse();
     let owner = isolation.identity.owner_while_mounting();
-    let root = new_root(isolation)?;
-    let mut builder =
-        Builder { root, owner, contents: contents.iter(), reporter, sources, writable_proc: None };
+    let (root, folders) = (Rc::new(new_root(isolation)?), HashMap::new());
+    let contents = contents.iter();
+    let mut builder = Builder { root, folders, owner, contents, reporter, sources, writable_proc: None };
     for step in &isolation.root {
         builder.carry_out(step)?;
     }
@@ -189,6 +193,7 @@ impl Builder<'_> {
             RootStep::Symlink { target, to } => self.symlink(below(target)?, to),
             RootStep::Text { target, text } => self.file(below(target)?, text.as_bytes(), 0o444),
             RootStep::Content { target } => self.content(below(target)?),
+            RootStep::Fifo { target } => self.fifo(below(target)?),
             RootStep::Proc { masked } => self.proc(masked),
             RootStep::OwnProc => {
                 self.directory(Path::new(OWN_PROC), 0o555)?;
@@ -200,21 +205,34 @@ impl Builder<'_> {
 
     /// Makes a folder and the folders above it, each in the one before: a link is followed nowhere, since it may lead
     /// out of the new root, into the host's.
-    fn directory(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY;
-        let mut folder = self.open(Path::new("."), flags)?;
-        let mut parts = target.components().peekable();
-        while let Some(part) = parts.next() {
-            let part = Path::new(part.as_os_str());
-            let mode = if parts.peek().is_none() { mode } else { 0o755 };
-            match rustix::fs::mkdirat(&folder, part, Mode::from_raw_mode(mode)) {
-                // Below a read-only mount that is there already, the folder has to be there too.
-                Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::ROFS) => {}
-                Err(error) => return Err(failed("making", target)(error)),
-            }
-            folder = open_below(folder.as_fd(), part, flags).map_err(failed("opening", target))?;
+    fn directory(&mut self, target: &Path, mode: u32) -> Result<Rc<OwnedFd>, Failed> {
+        if target.as_os_str().is_empty() {
+            return Ok(Rc::clone(&self.root));
         }
+        if let Some(folder) = self.folders.get(target) {
+            return Ok(Rc::clone(folder));
+        }
+        let (above, name) = self.parent(target)?;
+        match rustix::fs::mkdirat(&above, name, Mode::from_raw_mode(mode)) {
+            // Below a read-only mount that is there already, the folder has to be there too.
+            Ok(()) | Err(rustix::io::Errno::EXIST | rustix::io::Errno::ROFS) => {}
+            Err(error) => return Err(failed("making", target)(error)),
+        }
+        let folder = open_below(above.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY);
+        let folder = Rc::new(folder.map_err(failed("opening", target))?);
+        self.folders.insert(target.to_owned(), Rc::clone(&folder));
         Ok(folder)
+    }
+
+    /// Attaches a mount. What was open there lies below it now and is forgotten.
+    fn attach_at(
+        &mut self,
+        tree: BorrowedFd<'_>,
+        place: BorrowedFd<'_>,
+        target: &Path,
+    ) -> Result<(), Failed> {
+        self.folders.retain(|folder, _| !folder.starts_with(target));
+        attach(tree, place).map_err(failed("attaching", target))
     }
 
     /// Gives a file or folder to the run's user, where that is not the one who mounts.
@@ -232,11 +250,11 @@ impl Builder<'_> {
     }
 
     /// A folder that stays writable when the root becomes read-only: a mount of its own.
-    fn scratch(&self, target: &Path, mode: u32) -> Result<(), Failed> {
+    fn scratch(&mut self, target: &Path, mode: u32) -> Result<(), Failed> {
         let folder = self.directory(target, mode)?;
         self.own(&folder, target)?;
         let tree = clone_tree(folder.as_fd(), "", false).map_err(failed("copying", target))?;
-        attach(tree.as_fd(), folder.as_fd()).map_err(failed("attaching", target))
+        self.attach_at(tree.as_fd(), folder.as_fd(), target)
     }
 
     /// Attaches the next source.
@@ -244,12 +262,13 @@ impl Builder<'_> {
         let Some(tree) = self.sources.pop() else {
             return Err(Failed::plain(STAGE, format!("no source for /{}", target.display())));
         };
-        let place = if directory { self.directory(target, 0o755)? } else { self.place_for_file(target)? };
-        attach(tree.as_fd(), place.as_fd()).map_err(failed("attaching", target))
+        let place =
+            if directory { self.directory(target, 0o755)? } else { Rc::new(self.place_for_file(target)?) };
+        self.attach_at(tree.as_fd(), place.as_fd(), target)
     }
 
     /// A file to attach another one to; one that is there already will do.
-    fn place_for_file(&self, target: &Path) -> Result<OwnedFd, Failed> {
+    fn place_for_file(&mut self, target: &Path) -> Result<OwnedFd, Failed> {
         match self.create(target, 0o444) {
             Err(failed) if failed.0.errno != Some(libc::EEXIST) => Err(failed),
             _ => self.open(target, OFlags::PATH),
@@ -257,24 +276,24 @@ impl Builder<'_> {
     }
 
     /// The folder above, and the name in it.
-    fn parent<'t>(&self, target: &'t Path) -> Result<(OwnedFd, &'t Path), Failed> {
+    fn parent<'t>(&mut self, target: &'t Path) -> Result<(Rc<OwnedFd>, &'t Path), Failed> {
         let name = target.file_name().map(Path::new);
         let name = name.ok_or_else(|| Failed::plain(STAGE, format!("/{} has no name", target.display())))?;
         Ok((self.directory(target.parent().unwrap_or(Path::new("")), 0o755)?, name))
     }
 
-    fn symlink(&self, target: &Path, to: &Path) -> Result<(), Failed> {
+    fn symlink(&mut self, target: &Path, to: &Path) -> Result<(), Failed> {
         let (folder, name) = self.parent(target)?;
         rustix::fs::symlinkat(to, &folder, name).map_err(failed("linking", target))
     }
 
-    fn create(&self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
+    fn create(&mut self, target: &Path, mode: u32) -> Result<OwnedFd, Failed> {
         let (folder, name) = self.parent(target)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&folder, name, flags, Mode::from_raw_mode(mode)).map_err(failed("making", target))
     }
 
-    fn file(&self, target: &Path, content: &[u8], mode: u32) -> Result<(), Failed> {
+    fn file(&mut self, target: &Path, content: &[u8], mode: u32) -> Result<(), Failed> {
         let file = self.create(target, mode)?;
         write_all(file.as_fd(), content).map_err(failed("writing", target))
     }
@@ -296,6 +315,13 @@ impl Builder<'_> {
         Ok(())
     }
 
+    fn fifo(&mut self, target: &Path) -> Result<(), Failed> {
+        let (folder, name) = self.parent(target)?;
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(&folder, name, FileType::Fifo, mode, 0).map_err(failed("making", target))?;
+        self.own(&self.open(target, OFlags::PATH)?, target)
+    }
+
     /// A fresh process file system, read-only, with kernel-wide entries covered.
     fn proc(&mut self, masked: &[MaskedEntry]) -> Result<(), Failed> {
         let target = Path::new("proc");
@@ -309,28 +335,45 @@ impl Builder<'_> {
         rustix::process::fchdir(&proc).map_err(failed("entering", target))?;
         rustix::mount::mount_remount(".", flags | MountFlags::RDONLY | MountFlags::BIND, c"")
             .map_err(failed("making read-only", target))?;
+        self.folders.remove(target);
+        self.cover(masked)
+    }
+
+    /// Covers entries of the new process file system. Here names will do: both sides are this launcher's own.
+    fn cover(&mut self, masked: &[MaskedEntry]) -> Result<(), Failed> {
         self.file(Path::new(COVER_FILE), b"", 0)?;
         self.directory(Path::new(COVER_DIRECTORY), 0)?;
+        rustix::process::fchdir(&self.root).map_err(failed("entering", Path::new("")))?;
+        let mut made_read_only = Vec::new();
         for entry in masked {
             let cover = match &entry.cover {
                 Cover::File => Path::new(COVER_FILE),
                 Cover::Directory => Path::new(COVER_DIRECTORY),
                 Cover::Folder(folder) => below(folder)?,
             };
-            let tree = clone_tree(self.root.as_fd(), cover, false).map_err(failed("copying", cover))?;
-            read_only(&tree).map_err(|error| Failed::io(STAGE, "making a cover read-only", &error))?;
-            let covered = target.join(&entry.name);
-            let place = match self.open(&covered, OFlags::PATH) {
-                Ok(place) => place,
-                Err(failed) if failed.0.errno == Some(libc::ENOENT) => continue,
-                Err(failed) => return Err(failed),
-            };
-            attach(tree.as_fd(), place.as_fd()).map_err(failed("covering", &covered))?;
+            if !made_read_only.contains(&cover) {
+                self.close(cover)?;
+                made_read_only.push(cover);
+            }
+            let covered = Path::new("proc").join(&entry.name);
+            match rustix::mount::mount_bind(cover, &covered) {
+                // An entry that this process namespace does not have.
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => return Err(failed("covering", &covered)(error)),
+            }
         }
         Ok(())
     }
 
-    fn devpts(&self) -> Result<(), Failed> {
+    /// Puts a read-only mount of an entry over the entry itself: copies of that are read-only too.
+    fn close(&mut self, cover: &Path) -> Result<(), Failed> {
+        let place = self.open(cover, OFlags::PATH)?;
+        let tree = clone_tree(place.as_fd(), "", false).map_err(failed("copying", cover))?;
+        read_only(&tree).map_err(|error| Failed::io(STAGE, "making a cover read-only", &error))?;
+        self.attach_at(tree.as_fd(), place.as_fd(), cover)
+    }
+
+    fn devpts(&mut self) -> Result<(), Failed> {
         let target = Path::new("dev/pts");
         let place = self.directory(target, 0o755)?;
         rustix::process::fchdir(&place).map_err(failed("entering", target))?;
@@ -377,14 +420,15 @@ pub fn show_own_process(steps: &[RootStep]) -> Result<(), Failed> {
 /// Files in memory cannot be executed in this process namespace, unless they are made as executable, which the
 /// system-call filter refuses. The setting came with Linux 6.3.
 pub fn seal_memory_files(proc: Option<&OwnedFd>) -> LayerStatus {
-    let name = "memory files not executable";
+    let name = super::memory_files::LAYER;
     let Some(proc) = proc else { return absent(name, "an outer container keeps the setting") };
     let written =
         rustix::fs::openat(proc, "sys/vm/memfd_noexec", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|setting| rustix::io::write(&setting, b"1"));
     match written {
         Ok(_) => enforced(name),
-        Err(error) => absent(name, format!("the kernel has no such setting: {error}")),
+        Err(rustix::io::Errno::NOENT) => absent(name, "the kernel has no such setting (Linux 6.3)"),
+        Err(error) => absent(name, format!("the kernel's setting is root's: {error}")),
     }
 }
 

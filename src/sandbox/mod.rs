@@ -7,6 +7,7 @@ pub mod docker;
 pub mod facts;
 #[cfg(native)]
 pub mod linux;
+pub mod machine;
 #[cfg(native)]
 pub mod none;
 pub mod select;
@@ -15,10 +16,12 @@ pub mod volumes;
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncRead;
 
 pub use facts::{Backend, Facts, LayerState, LayerStatus, Tier};
@@ -45,6 +48,11 @@ pub trait Sandbox: Send + Sync {
         None
     }
 
+    /// Whether runs can be kept within these limits; tells what is missing where they cannot.
+    fn carries(&self, _limits: &spec::Limits) -> Result<(), facts::Refusal> {
+        Ok(())
+    }
+
     /// Whether what runs in a sandbox could read this host path if it were shown to it. A backend whose sandbox user is
     /// not the caller, and which cannot mount, cannot show what lies in a closed folder.
     fn reaches(&self, _path: &std::path::Path) -> bool {
@@ -66,6 +74,27 @@ pub trait Sandbox: Send + Sync {
     fn volumes(&self) -> Option<&dyn volumes::Volumes> {
         None
     }
+
+    /// Builds the sandbox and starts the program before its script is known. Returns when the program waits for the
+    /// file `script`, a path below the work directory. A backend that cannot do this says so.
+    fn start_waiting<'a>(
+        &'a self,
+        spec: &'a SandboxSpec,
+        script: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn Waiting>, StartError>> {
+        let _ = (spec, script);
+        let refused = StartError::Unsupported("this backend keeps no program waiting".to_owned());
+        Box::pin(std::future::ready(Err(refused)))
+    }
+}
+
+/// A program in a finished sandbox, which waits for its script. Dropping it kills everything inside.
+pub trait Waiting: Send {
+    /// Whether it still waits, and its sandbox is what a new one would be.
+    fn is_fit(&self) -> bool;
+
+    /// Hands the script over and lets the program go on. After an error nothing of the script has been run.
+    fn deliver(self: Box<Self>, script: &Arc<[u8]>) -> Result<Running, StartError>;
 }
 
 /// A program that runs in a sandbox. Dropping it kills everything inside.
@@ -141,7 +170,7 @@ impl ExitStatus {
 }
 
 /// A limit that a run reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitHit {
     /// Memory of all processes together, in bytes.
@@ -150,6 +179,16 @@ pub enum LimitHit {
     Processes(u64),
     /// Writable folders, in bytes.
     Disk(u64),
+}
+
+impl fmt::Display for LimitHit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(bytes) => write!(f, "memory {} MiB", bytes >> 20),
+            Self::Processes(number) => write!(f, "processes {number}"),
+            Self::Disk(bytes) => write!(f, "disk {} MiB", bytes >> 20),
+        }
+    }
 }
 
 /// What a program used, as far as the backend can tell.

@@ -8,6 +8,7 @@
 //! room of the crate.
 
 pub mod block;
+pub mod coding;
 mod lines;
 mod literals;
 mod marker;

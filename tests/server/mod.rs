@@ -40,6 +40,8 @@ pub fn settings() -> Settings {
         max_timeout: 300,
         max_output_bytes: 102_400,
         max_concurrent: 2,
+        pool_size: 0,
+        preload: Vec::new(),
         warm_cache: false,
         uv: None,
         pass_env: Vec::new(),

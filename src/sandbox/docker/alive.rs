@@ -33,6 +33,11 @@ impl Containers {
         let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
+    /// Whether the server ends.
+    pub fn is_closing(&self) -> bool {
+        *self.closing.borrow()
+    }
+
     /// Ends all containers and waits until none is left.
     pub async fn close(&self) {
         self.closing.send_replace(true);

@@ -143,6 +143,7 @@ fn running(
     });
     #[cfg(not(unix))]
     let sink: Option<tokio::io::DuplexStream> = None;
+    let containers = attached.containers.clone();
     tokio::spawn(obey(stdin, receive, end.clone(), attached));
     let limits = plan.limits;
     let returned = Returned::new(plan);
@@ -169,7 +170,7 @@ fn running(
         #[cfg(unix)]
         work_dir: None,
         layers,
-        control: Box::new(ContainerControl { orders, end, killed: false }),
+        control: Box::new(ContainerControl { orders, end, containers, killed: false }),
     }
 }
 
@@ -284,6 +285,7 @@ fn outcome(end: &End, limits: &Limits) -> Outcome {
 struct ContainerControl {
     orders: mpsc::UnboundedSender<Order>,
     end: watch::Receiver<Option<Ended>>,
+    containers: Containers,
     killed: bool,
 }
 
@@ -294,6 +296,8 @@ impl Control for ContainerControl {
             match end {
                 Ok(Some(Ended::Told(outcome))) => Ok(outcome),
                 Ok(Some(Ended::Lost(_))) if self.killed => Err(WaitError::Killed),
+                // The server ends: nobody acts on the answer any more.
+                Ok(Some(Ended::Lost(_))) if self.containers.is_closing() => std::future::pending().await,
                 Ok(Some(Ended::Lost(reason))) => Err(WaitError::Lost(reason)),
                 Ok(None) | Err(_) => Err(WaitError::Lost("its supervisor ended".to_owned())),
             }

@@ -36,9 +36,6 @@ const SCRATCH: [(&str, &str); 4] = [
     ("/var/tmp", "mode=1777"),
 ];
 
-/// A folder of the image that the sandbox user cannot pass through.
-const CLOSED: &str = "/root";
-
 /// Processes of the container's own that count against the limit: its first one.
 const OWN_PROCESSES: u64 = 1;
 
@@ -168,9 +165,6 @@ fn scratch(size: u64, host: &HostFiles) -> BTreeMap<String, String> {
     let copies = host.folders.iter().map(|folder| folder.path.clone());
     let single = host.files.iter().any(|file| file.content.is_some());
     for path in copies.chain(single.then(|| host_files::FOLDER.into())) {
-        if path.starts_with(CLOSED) {
-            scratch.insert(CLOSED.to_owned(), "rw,noexec,nosuid,nodev,size=1048576,mode=0755".to_owned());
-        }
         scratch.insert(path.to_string_lossy().into_owned(), options("mode=0755,uid=1000,gid=1000"));
     }
     scratch

@@ -6,6 +6,7 @@
 pub mod broker;
 mod confined;
 mod diagnosis;
+mod groups;
 pub mod host;
 pub mod lower;
 mod mode;
@@ -16,19 +17,22 @@ mod private_folder;
 mod probe;
 mod spawn;
 mod users;
+mod waiting;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::facts::{Backend, Facts, LayerState, LayerStatus, Refusal, Tier};
-use super::spec::{Access, MountSource, Role, SandboxSpec};
-use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError};
+use super::spec::{Access, Limits, MountSource, Role, SandboxSpec};
+use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
+use groups::Groups;
 use host::HostLayout;
 use mode::Mode;
-use plan::{LaunchPlan, Supervision};
+use plan::{LaunchPlan, ProcessLimit, Supervision, WatchPlan};
 use private_folder::PrivateFolder;
 use spawn::Executable;
 use users::{User, Users};
+use waiting::{Terms, Waiter};
 
 /// The native backend on this machine.
 pub struct LinuxSandbox {
@@ -36,6 +40,8 @@ pub struct LinuxSandbox {
     host: HostLayout,
     users: Users,
     mode: Mode,
+    /// Where control groups for runs are made, or why they cannot be.
+    groups: Result<Groups, String>,
     facts: Facts,
     /// Why the next better tier cannot be had.
     shortfall: Option<Refusal>,
@@ -64,6 +70,7 @@ impl LinuxSandbox {
             host: HostLayout::gather(),
             users: Users::default(),
             mode,
+            groups: Groups::find(),
             facts,
             shortfall: None,
             outbound: Err("there is no network namespace in this tier".to_owned()),
@@ -89,6 +96,31 @@ impl LinuxSandbox {
         running.work_dir = Some(work_dir.into());
         running.layers.extend(self.absent_layers());
         Ok((running, user))
+    }
+
+    /// Starts a program whose script comes later.
+    async fn launch_waiting(&self, spec: &SandboxSpec, script: &Path) -> Result<Waiter, StartError> {
+        self.usable()?;
+        let Mode::Full(way, _) = self.mode else {
+            let why = "without a work directory of its own no program waits";
+            return Err(StartError::Unsupported(why.to_owned()));
+        };
+        let user = self.user(spec.role)?;
+        let id = user.as_ref().map(|user| user.id);
+        let identity = way.identity(id.unwrap_or_default());
+        own_writable_mounts(spec, id)?;
+        let terms = Terms::now(script, identity);
+        let plan = lower::waiting(self.plan(spec, None, id)?, script)?;
+        let running = spawn::start(&self.executable, &plan, spec).await?;
+        Waiter::ready(with_user(running, user), terms).await
+    }
+
+    fn usable(&self) -> Result<(), StartError> {
+        let unavailable = |refusal: &Refusal| {
+            let (reason, remedy) = (refusal.reason.clone(), refusal.remedy.clone());
+            StartError::Unavailable { reason, remedy }
+        };
+        self.facts.tier.as_ref().map(drop).map_err(unavailable)
     }
 
     fn user(&self, role: Role) -> Result<Option<User>, StartError> {
@@ -120,18 +152,37 @@ impl LinuxSandbox {
         user: Option<u32>,
     ) -> Result<LaunchPlan, StartError> {
         let imagined = PrivateFolder::imagined();
-        let folder = folder.unwrap_or(&imagined).path();
-        match self.mode {
+        let folder = folder.unwrap_or(&imagined);
+        let path = folder.path();
+        let mut plan = match self.mode {
             Mode::Full(way, proc) => {
                 lower::full(spec, &self.host, way.identity(user.unwrap_or_default()), proc)
             }
             Mode::Confined { abi } => {
-                confined::plan(spec, &confined::Ground { host: &self.host, folder, drop_to: user, abi })
+                confined::plan(spec, &confined::Ground { host: &self.host, folder: path, drop_to: user, abi })
             }
-            Mode::Unconfined(supervision) => {
-                Ok(lower::unconfined(spec, supervision, Some(folder.to_owned())))
+            Mode::Unconfined(supervision) => Ok(lower::unconfined(spec, supervision, Some(path.to_owned()))),
+        }?;
+        self.limit_run(&mut plan, &spec.limits, folder);
+        Ok(plan)
+    }
+
+    /// Adds what limits the whole run: control groups where they can be had, else the supervisor's watch.
+    fn limit_run(&self, plan: &mut LaunchPlan, limits: &Limits, folder: &PrivateFolder) {
+        let mut watch = WatchPlan::default();
+        if let Ok(groups) = &self.groups {
+            plan.groups = Some(groups.plan(limits));
+            if matches!(plan.limits.processes, Some(ProcessLimit::Beside(_))) {
+                plan.limits.processes = None;
             }
+        } else {
+            watch.memory = Some(limits.memory);
+            watch.processes = Some(limits.processes);
         }
+        if plan.isolation.is_none() {
+            watch.disk = Some((folder.inner().to_vec(), limits.disk));
+        }
+        plan.watch = (watch != WatchPlan::default()).then_some(watch);
     }
 
     /// What the tier lacks as a whole, for reports.
@@ -179,6 +230,20 @@ impl Sandbox for LinuxSandbox {
         self.shortfall.as_ref()
     }
 
+    fn carries(&self, limits: &Limits) -> Result<(), Refusal> {
+        let missing = match &self.groups {
+            _ if limits.cpu_percent.is_none() => return Ok(()),
+            Ok(groups) if groups.limit_processors() => return Ok(()),
+            Ok(_) => "the control groups here do not divide processor time",
+            Err(reason) => reason,
+        };
+        Err(Refusal {
+            reason: format!("--cpu-limit needs a control group ({missing})"),
+            remedy: "Start the server by systemd-run --user --scope -p Delegate=yes, as root, or without --cpu-limit"
+                .to_owned(),
+        })
+    }
+
     fn reaches(&self, path: &Path) -> bool {
         let becomes_another =
             matches!(self.mode, Mode::Confined { .. }) && rustix::process::geteuid().is_root();
@@ -197,17 +262,29 @@ impl Sandbox for LinuxSandbox {
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
         Box::pin(async move {
-            if let Err(refusal) = &self.facts.tier {
-                let (reason, remedy) = (refusal.reason.clone(), refusal.remedy.clone());
-                return Err(StartError::Unavailable { reason, remedy });
-            }
-            let (mut running, user) = self.launch(spec).await?;
-            if let Some(user) = user {
-                running.control = Box::new(WithUser { control: running.control, _user: user });
-            }
-            Ok(running)
+            self.usable()?;
+            let (running, user) = self.launch(spec).await?;
+            Ok(with_user(running, user))
         })
     }
+
+    fn start_waiting<'a>(
+        &'a self,
+        spec: &'a SandboxSpec,
+        script: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn Waiting>, StartError>> {
+        Box::pin(async move {
+            let waiter = self.launch_waiting(spec, script).await?;
+            Ok(Box::new(waiter) as Box<dyn Waiting>)
+        })
+    }
+}
+
+fn with_user(mut running: Running, user: Option<User>) -> Running {
+    if let Some(user) = user {
+        running.control = Box::new(WithUser { control: running.control, _user: user });
+    }
+    running
 }
 
 /// Keeps a run's user taken until every process of the run is gone.

@@ -1,0 +1,52 @@
+//! How fast it is: every figure is a ratio to something that does the same job, taken in the same interleaved rounds.
+//!
+//! `cargo bench` builds it and runs all suites; `cargo bench -- --only hello,memory` some of them; `--server PATH` takes
+//! another binary, so that an ordinary user can run what root has built. What is missing on the machine (another
+//! sandbox, a container engine, a package index) is skipped, with its reason.
+
+mod client;
+mod contestants;
+mod jails;
+mod machine;
+mod numbers;
+mod report;
+mod setting;
+mod suites;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use setting::{Flags, Setting};
+
+fn main() -> ExitCode {
+    // The library starts launchers by executing this program again.
+    #[cfg(target_os = "linux")]
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == mcp_python_exec_sandbox::launcher::ENTRY)
+    {
+        mcp_python_exec_sandbox::launcher::main();
+    }
+    match run(Flags::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(flags: Flags) -> Result<(), String> {
+    let setting = Setting::make(flags)?;
+    let mut report = report::Report::new(machine::describe(&setting));
+    report.print_machine();
+    for (name, suite) in suites::ALL {
+        if !setting.wants(name) {
+            continue;
+        }
+        report.begin(name);
+        if let Err(reason) = suite(&setting, &mut report) {
+            report.skip(name, &reason);
+        }
+    }
+    report.write(setting.flags.json.as_deref())
+}

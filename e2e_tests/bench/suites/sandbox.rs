@@ -1,0 +1,100 @@
+//! A sandbox around a program that does nothing: what building and ending it costs.
+
+use std::path::Path;
+
+use crate::contestants::{Contestant, Direct, race};
+use crate::jails;
+use crate::report::Report;
+use crate::setting::Setting;
+
+const TRUE: &str = "/usr/bin/true";
+
+/// From spawn to reap.
+pub fn true_program(setting: &Setting, report: &mut Report) -> Result<(), String> {
+    let mut contestants: Vec<Box<dyn Contestant>> = Vec::new();
+    match jails::bwrap(setting, &[Path::new(TRUE)], None) {
+        Ok(words) => contestants.push(Box::new(Direct::new("bwrap", words))),
+        Err(reason) => report.skip("bwrap", &reason),
+    }
+    match jails::nsjail(setting, &[Path::new(TRUE)], None) {
+        Ok(words) => contestants.push(Box::new(Direct::new("nsjail", words))),
+        Err(reason) => report.skip("nsjail", &reason),
+    }
+    contestants.push(Box::new(Direct::new("no sandbox", [TRUE])));
+    #[cfg(target_os = "linux")]
+    contestants.push(Box::new(ours::Ours::new()?));
+    report.race("true", &race(setting.flags.rounds * 3, &mut contestants)?);
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+mod ours {
+    use std::time::Duration;
+
+    use mcp_python_exec_sandbox::sandbox::linux::LinuxSandbox;
+    use mcp_python_exec_sandbox::sandbox::spec::{
+        Command, Limits, Network, Role, SandboxSpec, USER_NAME, WORK_DIR,
+    };
+    use mcp_python_exec_sandbox::sandbox::{ExitStatus, Sandbox};
+    use tokio::runtime::Runtime;
+
+    use crate::contestants::Contestant;
+    use crate::machine;
+
+    /// The native backend in this process, which is what the other sandboxes' callers have to start too.
+    pub struct Ours {
+        runtime: Runtime,
+        sandbox: LinuxSandbox,
+        spec: SandboxSpec,
+        cpu: Duration,
+    }
+
+    impl Ours {
+        pub fn new() -> Result<Self, String> {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| error.to_string())?;
+            let sandbox = runtime.block_on(LinuxSandbox::probe());
+            if let Err(refusal) = &sandbox.facts().tier {
+                return Err(format!("{}. {}", refusal.reason, refusal.remedy));
+            }
+            let spec = SandboxSpec {
+                role: Role::Run,
+                command: Command {
+                    program: super::TRUE.into(),
+                    args: Vec::new(),
+                    env: [("USER".to_owned(), USER_NAME.to_owned())].into(),
+                    cwd: WORK_DIR.into(),
+                },
+                mounts: Vec::new(),
+                files: Vec::new(),
+                network: Network::Host,
+                limits: Limits::default(),
+                channel: false,
+            };
+            Ok(Self { runtime, sandbox, spec, cpu: Duration::ZERO })
+        }
+    }
+
+    impl Contestant for Ours {
+        fn name(&self) -> &'static str {
+            "ours, every layer"
+        }
+
+        fn once(&mut self) -> Result<String, String> {
+            let before = machine::cpu_of_children();
+            let ended = self.runtime.block_on(async {
+                let mut running = self.sandbox.start(&self.spec).await.map_err(|error| error.to_string())?;
+                running.control.wait().await.map_err(|error| error.to_string())
+            })?;
+            self.cpu += machine::cpu_of_children().saturating_sub(before);
+            match ended.status {
+                ExitStatus::Exited(0) => Ok(String::new()),
+                status => Err(format!("{} ended with {status:?}", super::TRUE)),
+            }
+        }
+
+        fn cpu(&self) -> Duration {
+            self.cpu
+        }
+    }
+}

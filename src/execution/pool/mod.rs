@@ -1,0 +1,181 @@
+//! Sandboxes that are finished before they are needed: their interpreter waits for a script. Each is used once.
+//!
+//! A shelf holds the waiting sandboxes of one specification, which names the environment, the variables and the limits:
+//! nothing that waits differs from what would be built for the call. Shelves fill up again after an answer is out, while
+//! a processor is free, and are emptied when nobody has asked for a while or memory becomes scarce.
+//!
+//! Invariant: it never sees a script, and a call that finds nothing here is run as if there were no pool.
+
+mod memory;
+mod preload;
+mod runs;
+mod shelves;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::engine::SCRIPT;
+use crate::environment::Environment;
+use crate::sandbox::{Sandbox, SandboxSpec, Waiting};
+use runs::Runs;
+use shelves::{Found, Shelves, Start};
+
+/// A program that waits for its script.
+pub struct Slot {
+    /// The program.
+    pub waiting: Box<dyn Waiting>,
+    /// Modules that it has imported already, where the user asked for that.
+    pub imported: Arc<[String]>,
+}
+
+impl Slot {
+    /// What the result has to say about it.
+    pub fn note(&self) -> Option<String> {
+        preload::note(&self.imported)
+    }
+}
+
+/// Time that the answer has to get out before anything is started in its place.
+const AFTER_AN_ANSWER: Duration = Duration::from_millis(2);
+
+/// The pool of one server.
+pub struct Pool {
+    inner: Arc<Inner>,
+    tending: OnceLock<AbortHandle>,
+}
+
+struct Inner {
+    sandbox: Arc<dyn Sandbox>,
+    /// Modules that are imported in advance where the environment holds them.
+    preload: Vec<String>,
+    shelves: Mutex<Shelves<Slot, Environment>>,
+    runs: Runs,
+    /// There may be something to do.
+    wake: Notify,
+}
+
+impl Pool {
+    /// A pool of at most `size` waiting sandboxes, with these modules imported where they are there; none is started
+    /// yet.
+    pub fn new(size: usize, preload: Vec<String>, sandbox: Arc<dyn Sandbox>) -> Self {
+        let shelves = Mutex::new(Shelves::new(size));
+        let inner = Inner { sandbox, preload, shelves, runs: Runs::default(), wake: Notify::new() };
+        Self { inner: Arc::new(inner), tending: OnceLock::new() }
+    }
+
+    /// Counts a run for as long as the answer lives.
+    pub fn begin_run(&self) -> Run<'_> {
+        Run { pool: self, number: self.inner.runs.begin(Instant::now()) }
+    }
+
+    /// A waiting sandbox that is what this specification asks for. Waits for one that is being started already.
+    pub async fn take(&self, spec: &SandboxSpec, deadline: Instant) -> Option<Slot> {
+        let found = self.inner.shelves().take(spec, Instant::now(), |slot| slot.waiting.is_fit());
+        match found {
+            Found::Ready(slot) => Some(slot),
+            Found::Starting(coming) => timeout_at(deadline, coming).await.ok()?.ok(),
+            Found::Nothing => None,
+        }
+    }
+
+    /// A run with this specification is over, or expected: others like it are likely. The environment stays in use as
+    /// long as something waits for it.
+    pub fn keep(&self, spec: &SandboxSpec, environment: Environment) {
+        let arrange = |environment: &Environment| {
+            let modules: Arc<[String]> = environment.modules_among(&self.inner.preload).into();
+            let spec = preload::with_modules(spec, &modules);
+            poolable(environment).then_some(Start { spec, modules })
+        };
+        if self.inner.shelves().keep(spec, environment, Instant::now(), arrange) {
+            self.tend();
+        }
+    }
+
+    /// Starts looking after the shelves, once.
+    fn tend(&self) {
+        self.tending.get_or_init(|| {
+            let inner = Arc::clone(&self.inner);
+            tokio::spawn(async move { inner.tend().await }).abort_handle()
+        });
+        self.inner.wake.notify_one();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(tending) = self.tending.get() {
+            tending.abort();
+        }
+    }
+}
+
+/// A run under way.
+pub struct Run<'a> {
+    pool: &'a Pool,
+    number: u64,
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.pool.inner.runs.end(self.number);
+        self.pool.inner.wake.notify_one();
+    }
+}
+
+/// Code of packages that the interpreter runs at its start would run while nobody has called, with nobody's deadline:
+/// such an environment does not wait.
+fn poolable(environment: &Environment) -> bool {
+    environment.runs_code_at_start().is_ok_and(|runs| !runs)
+}
+
+impl Inner {
+    fn shelves(&self) -> MutexGuard<'_, Shelves<Slot, Environment>> {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Empties what is idle and fills what is asked for, for as long as the pool lives.
+    async fn tend(&self) {
+        loop {
+            sleep(AFTER_AN_ANSWER).await;
+            let now = Instant::now();
+            self.shelves().drain(now);
+            while self.runs.processor_is_free(Instant::now()) && self.start_one().await {}
+            let next =
+                self.runs.next_change(Instant::now()).into_iter().chain(self.shelves().next_drain()).min();
+            let later = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.wake.notified() => {}
+                () = later => {}
+            }
+        }
+    }
+
+    /// Starts one sandbox where one is missing. Tells whether it is worth looking for another one.
+    async fn start_one(&self) -> bool {
+        if memory::is_scarce() {
+            self.shelves().clear();
+            return false;
+        }
+        let Some((place, start)) = self.shelves().next_missing(Instant::now()) else { return false };
+        let Start { spec, modules } = start;
+        let started = self.sandbox.start_waiting(&spec, Path::new(SCRIPT)).await;
+        match started {
+            Ok(waiting) => self.shelves().put(place, Slot { waiting, imported: modules }),
+            Err(error) => {
+                tracing::debug!(%error, "no sandbox waits");
+                self.shelves().failed(place, Instant::now());
+            }
+        }
+        true
+    }
+}

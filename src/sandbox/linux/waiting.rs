@@ -1,0 +1,184 @@
+//! A sandbox whose program has been started before its script is known, and waits for it.
+//!
+//! The script's name is a named pipe, which the interpreter opens as it opens any script. This side opens it for
+//! writing: neither end gets on without the other, so once both have it the interpreter is up, and waits for the first
+//! line. Then the real file takes over the name, the same text goes through the pipe, and the pipe is closed. No line
+//! and no descriptor of this program is inside.
+//!
+//! Invariant: the sandbox is reached through the descriptor of its work directory only.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{FileType, Gid, Mode, OFlags, Uid};
+use tokio::net::unix::pipe::Sender;
+
+use super::host::EtcEntry;
+use super::lower;
+use super::plan::Identity;
+use crate::sandbox::{Running, StartError, Waiting};
+
+/// Permission bits of a script.
+const SCRIPT_MODE: u32 = 0o644;
+
+/// A program that waits for its script.
+pub struct Waiter {
+    running: Running,
+    work_dir: OwnedFd,
+    pipe: Sender,
+    terms: Terms,
+}
+
+/// What was agreed on when the sandbox was built.
+pub struct Terms {
+    /// The script's path below the work directory.
+    script: PathBuf,
+    identity: Identity,
+    /// Files of the host that were copied into the sandbox.
+    copied: Vec<EtcEntry>,
+}
+
+impl Terms {
+    /// With the host's files as they are now.
+    pub fn now(script: &Path, identity: Identity) -> Self {
+        Self { script: script.to_owned(), identity, copied: lower::identity_files(identity) }
+    }
+}
+
+fn io_error(context: &'static str) -> impl Fn(io::Error) -> StartError {
+    move |source| StartError::Io { context, source }
+}
+
+impl Waiter {
+    /// Returns once the program waits for its script.
+    pub async fn ready(mut running: Running, terms: Terms) -> Result<Self, StartError> {
+        let gone = || StartError::Unsupported("the program ended before it asked for its script".to_owned());
+        let work_dir = running.work_dir.take().ok_or_else(gone)?;
+        let meeting = Meeting::arrange(&work_dir, &terms.script)?;
+        let pipe = tokio::select! {
+            biased;
+            pipe = meeting.pipe() => pipe.map_err(io_error("opening the script's pipe"))?,
+            _ = running.control.wait() => return Err(gone()),
+        };
+        let pipe = Sender::from_owned_fd(pipe).map_err(io_error("preparing the script's pipe"))?;
+        Ok(Self { running, work_dir, pipe, terms })
+    }
+
+    /// Puts the script in the place of the pipe, whole.
+    fn place(&self, content: &[u8]) -> rustix::io::Result<()> {
+        let mut beside = OsString::from(".");
+        beside.push(self.terms.script.as_os_str());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(SCRIPT_MODE);
+        let file = rustix::fs::openat(&self.work_dir, &beside, flags, mode)?;
+        // Whatever mask this process has.
+        rustix::fs::fchmod(&file, mode)?;
+        // For an ordinary user what it makes here is the sandbox's user's already.
+        if let Identity::Unused(owner) | Identity::UnusedUnmapped(owner) = self.terms.identity {
+            rustix::fs::fchown(&file, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))?;
+        }
+        write_all(file.as_fd(), content)?;
+        rustix::fs::renameat(&self.work_dir, &beside, &self.work_dir, &self.terms.script)
+    }
+}
+
+impl Waiting for Waiter {
+    fn is_fit(&self) -> bool {
+        has_reader(self.pipe.as_fd()) && lower::identity_files(self.terms.identity) == self.terms.copied
+    }
+
+    fn deliver(self: Box<Self>, script: &Arc<[u8]>) -> Result<Running, StartError> {
+        let failed = |error: rustix::io::Errno| io_error("handing over the script")(error.into());
+        self.place(script).map_err(failed)?;
+        let Self { mut running, work_dir, pipe, .. } = *self;
+        let sent = match pipe.try_write(script) {
+            Ok(sent) => sent,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(io_error("handing over the script")(error)),
+        };
+        if sent < script.len() {
+            let rest = Arc::clone(script);
+            // Ends with the script's last byte, or when nobody reads any more.
+            tokio::spawn(async move { send(&pipe, &rest[sent..]).await });
+        }
+        running.work_dir = Some(work_dir);
+        Ok(running)
+    }
+}
+
+async fn send(pipe: &Sender, mut rest: &[u8]) {
+    while !rest.is_empty() && pipe.writable().await.is_ok() {
+        match pipe.try_write(rest) {
+            Ok(sent) => rest = &rest[sent..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // The interpreter has read enough: a syntax error, or its end.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Whether anybody has the other end open.
+fn has_reader(pipe: BorrowedFd<'_>) -> bool {
+    let mut watched = [PollFd::from_borrowed_fd(pipe, PollFlags::OUT)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut watched, Some(&now)).is_ok() && !watched[0].revents().contains(PollFlags::ERR)
+}
+
+fn write_all(file: BorrowedFd<'_>, mut content: &[u8]) -> rustix::io::Result<()> {
+    while !content.is_empty() {
+        match rustix::io::write(file, content) {
+            Ok(written) => content = &content[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Waiting in a thread of the pool until the interpreter opens the pipe.
+struct Meeting {
+    place: Arc<Place>,
+    opened: tokio::task::JoinHandle<rustix::io::Result<OwnedFd>>,
+}
+
+struct Place {
+    work_dir: OwnedFd,
+    script: PathBuf,
+}
+
+impl Meeting {
+    fn arrange(work_dir: &OwnedFd, script: &Path) -> Result<Self, StartError> {
+        let work_dir = work_dir.try_clone().map_err(io_error("keeping the work directory"))?;
+        let place = Arc::new(Place { work_dir, script: script.to_owned() });
+        let there = Arc::clone(&place);
+        let opened = tokio::task::spawn_blocking(move || there.open(OFlags::WRONLY));
+        Ok(Self { place, opened })
+    }
+
+    async fn pipe(mut self) -> io::Result<OwnedFd> {
+        let opened = (&mut self.opened).await.map_err(io::Error::other)?;
+        Ok(opened?)
+    }
+}
+
+impl Drop for Meeting {
+    /// The thread that nobody came to meet is let go: a reader for a moment will do.
+    fn drop(&mut self) {
+        if !self.opened.is_finished() {
+            let _ = self.place.open(OFlags::RDONLY | OFlags::NONBLOCK);
+        }
+    }
+}
+
+impl Place {
+    fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.work_dir, &self.script, flags, Mode::empty())?;
+        let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
+        if kind == FileType::Fifo { Ok(opened) } else { Err(rustix::io::Errno::INVAL) }
+    }
+}
