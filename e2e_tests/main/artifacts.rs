@@ -46,8 +46,10 @@ fn open_figures_of_a_script_are_shown() {
 fn a_folder_of_the_user_is_shown_read_only() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("sales.csv"), "1,2").expect("written");
-    let all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(folder.path(), all).expect("set");
+    // Everybody may write to it: only the sandbox's mount is in the way.
+    let all = std::os::unix::fs::PermissionsExt::from_mode;
+    std::fs::set_permissions(folder.path(), all(0o777)).expect("set");
+    std::fs::set_permissions(folder.path().join("sales.csv"), all(0o666)).expect("set");
     let mount = format!("{}:data", folder.path().display());
     let mut server = Server::start(&["--mount", &mount]);
     let environment = server.tool("check_environment", json!({}));
