@@ -173,10 +173,12 @@ pub struct Ready {
 pub struct Usage {
     /// Number of the request.
     pub id: u64,
-    /// Resident bytes.
-    pub memory: u64,
-    /// Processes.
-    pub processes: u64,
+    /// Resident bytes, where they can be seen.
+    #[serde(default)]
+    pub memory: Option<u64>,
+    /// Processes, where they can be seen.
+    #[serde(default)]
+    pub processes: Option<u64>,
 }
 
 /// An answer to [`Request::Run`] and [`Request::Install`].

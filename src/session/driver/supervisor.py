@@ -285,9 +285,13 @@ class Supervisor:
 
 
 def usage():
-    """Resident bytes and number of the processes of this session that can be seen."""
+    """Resident bytes and number of the processes of this session; nothing where they cannot be seen."""
     pages, processes, session = 0, 0, os.getsid(0)
-    for name in os.listdir("/proc"):
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return {}
+    for name in names:
         if name.isdigit():
             try:
                 if os.getsid(int(name)) != session:

@@ -232,7 +232,10 @@ impl Kernel for PythonKernel {
         Box::pin(async move {
             let told = self.driver.lock().await.as_mut()?.usage().await;
             match told {
-                Ok(usage) => Some(KernelUsage { memory: usage.memory, processes: usage.processes }),
+                Ok(usage) => usage
+                    .memory
+                    .zip(usage.processes)
+                    .map(|(memory, processes)| KernelUsage { memory, processes }),
                 Err(error) => {
                     tracing::warn!("a sandbox was ended: {}", self.lose(&error).await);
                     None
