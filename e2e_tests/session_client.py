@@ -103,7 +103,7 @@ class Analyst:
         result = await self.call("read_file", file_path=self.figure.name)
         assert images(result)[0].startswith(PNG), result
         templates = await self.session.list_resource_templates()
-        assert len(getattr(templates, "resourceTemplates", None) or templates.resource_templates) == 1
+        assert len(getattr(templates, "resourceTemplates", None) or templates.resource_templates) == 2
 
     async def sees_a_large_picture_made_smaller(self):
         code = ("import numpy as np\nfrom PIL import Image\n"

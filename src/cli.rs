@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::environment::{PythonVersion, SourceBuilds};
-use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
+use crate::sandbox::{Backend, Tier, machine::Machine, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{InterpreterKind, SessionSettings};
 use crate::settings::{Settings, ToolFamily};
@@ -218,6 +218,21 @@ pub struct Options {
     /// Modules that waiting sandboxes have imported already, where a script's packages hold them
     #[arg(long, global = true, value_name = "MODULES", value_delimiter = ',', value_parser = module)]
     pub preload: Vec<String>,
+    /// Memory of one run, all its processes and its files in memory together
+    #[arg(long, global = true, value_name = "SIZE", default_value = "2G", value_parser = size)]
+    pub memory_limit: u64,
+    /// Processes and threads of one run
+    #[arg(long, global = true, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_processes: u64,
+    /// Processors' worth of time of one run, such as 0.5 or 2; without it, all there are
+    #[arg(long, global = true, value_name = "N", value_parser = processors)]
+    pub cpu_limit: Option<u32>,
+    /// Space for what one run writes
+    #[arg(long, global = true, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    pub disk_limit: u64,
+    /// Open files of one process
+    #[arg(long, global = true, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_open_files: u64,
     /// Do not fetch common packages in advance
     #[arg(long, global = true)]
     pub no_warm_cache: bool,
@@ -309,6 +324,18 @@ fn module(text: &str) -> Result<String, String> {
     Err(format!("{text:?} is no module; write them like numpy,pandas"))
 }
 
+/// Hundredths of a processor from a number such as 1.5.
+fn processors(text: &str) -> Result<u32, String> {
+    let wrong = || format!("{text:?} is no number of processors above 0; write it like 0.5 or 2");
+    let number: f64 = text.trim().parse().map_err(|_| wrong())?;
+    let percent = (number * 100.0).round();
+    if !(1.0..=1_000_000.0).contains(&percent) {
+        return Err(wrong());
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    Ok(percent as u32)
+}
+
 /// Tiers that can be required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RequiredTier {
@@ -351,6 +378,14 @@ impl Options {
         if let Some(name) = self.pass_env.iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(conflict(format!("--pass-env takes the name of a variable, not {name:?}")));
         }
+        let limits = Limits {
+            memory: self.memory_limit,
+            processes: self.max_processes,
+            open_files: self.max_open_files,
+            disk: self.disk_limit,
+            cpu_percent: self.cpu_limit,
+        };
+        Machine::look().allows(&limits).map_err(conflict)?;
         let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");
         Ok(Settings {
             python: self.python_version,
@@ -359,7 +394,7 @@ impl Options {
             docker_image: self.docker_image,
             network: self.network.unwrap_or(Network::Outbound),
             network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
-            limits: Limits::default(),
+            limits,
             default_timeout: self.default_timeout,
             max_timeout: self.max_timeout,
             max_output_bytes: usize::try_from(self.max_output_bytes).unwrap_or(usize::MAX),
@@ -437,6 +472,7 @@ mod tests {
         );
         assert!(settings.warm_cache);
         assert_eq!((settings.python, settings.require), (None, None));
+        assert_eq!(settings.limits, Limits::default());
     }
 
     #[test]
@@ -451,8 +487,26 @@ mod tests {
     }
 
     #[test]
+    fn processors_are_read_in_parts() {
+        assert_eq!([processors("0.5"), processors("2"), processors("1.25")], [Ok(50), Ok(200), Ok(125)]);
+        for wrong in ["", "0", "-1", "two", "nan", "inf", "0.001"] {
+            assert!(processors(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn values_that_contradict_are_refused_with_exit_code_two() {
-        let wrong: [&[&str]; 8] = [
+        let wrong: [&[&str]; 18] = [
+            &["--memory-limit", "0"],
+            &["--memory-limit=-1G"],
+            &["--memory-limit", "1M"],
+            &["--memory-limit", "900T"],
+            &["--max-processes", "0"],
+            &["--max-processes", "99999999"],
+            &["--cpu-limit", "0"],
+            &["--cpu-limit=-1"],
+            &["--cpu-limit", "100000"],
+            &["--disk-limit", "0"],
             &["--default-timeout", "400"],
             &["--max-timeout", "10"],
             &["--max-output-bytes", "1023"],

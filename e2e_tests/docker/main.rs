@@ -12,6 +12,7 @@ mod leftovers;
 mod limits;
 mod refusals;
 mod runs;
+mod sessions;
 mod walls;
 
 use std::collections::BTreeMap;

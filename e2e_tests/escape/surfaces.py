@@ -30,7 +30,8 @@ NUMBERS = {
     "lsm_get_self_attr": (459, 459), "lsm_list_modules": (461, 461), "prctl": (157, 167), "seccomp": (317, 277),
     "clone": (56, 220), "pidfd_open": (434, 434), "ioctl": (16, 29), "getcpu": (309, 168), "kexec_file_load": (320, 294),
 }
-REFUSED = {errno.EPERM, errno.ENOSYS, errno.EACCES}
+SCRATCH = os.environ.get("TMPDIR", "/tmp")
+REFUSED = {errno.EPERM, errno.ENOSYS, errno.EACCES, errno.EAFNOSUPPORT}
 found, tried, group = [], 0, ""
 
 
@@ -45,7 +46,7 @@ def surface(name, act, refused=()):
         try:
             reached = act() is not False
         except OSError as error:
-            reached = error.errno not in REFUSED | set(refused)
+            reached = error.errno is not None and error.errno not in REFUSED | set(refused)
         except BaseException:
             reached = False
         os.write(write, b"1" if reached else b"0")
@@ -140,7 +141,7 @@ def sockets():
     surface("UDP-Lite", made(2, 2, 136), no)
     surface("packet filter on a socket", lambda: socket.socket().setsockopt(1, 26, struct.pack("HxxxxxxQ", 1, 0)) or None)
     surface("TCP layer", lambda: socket.socket().setsockopt(6, 31, b"none"), (errno.ENOPROTOOPT,))
-    away = (errno.ENETUNREACH, errno.ECONNREFUSED, errno.ENOENT, errno.EADDRNOTAVAIL, errno.EHOSTUNREACH, errno.EHOSTDOWN)
+    away = (errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.ECONNREFUSED, errno.ENOENT, errno.EADDRNOTAVAIL, errno.EHOSTUNREACH, errno.EHOSTDOWN)
     def connected(family, address):
         def tried():
             with socket.socket(family) as client:
@@ -185,9 +186,10 @@ def files():
     for name in ("mem", "kmsg", "port", "kvm", "fuse", "net/tun", "vhost-vsock", "loop-control", "vda", "sda", "tty", "console", "tty0",
                  "hpet", "cpu_dma_latency", "userfaultfd", "snd", "dri", "input", "mapper/control"):
         surface(f"/dev/{name}", opened(f"/dev/{name}"), no)
-    for name in ("/", "/usr", "/etc", "/dev", "/var", os.path.dirname(os.__file__), sys.prefix):
-        path = os.path.join(name, f".surface-{os.getpid()}")
-        surface(f"writing in {name if name not in (sys.prefix, os.path.dirname(os.__file__)) else 'the interpreter'}",
+    folders = {name: name for name in ("/", "/usr", "/etc", "/dev", "/var")}
+    for name, folder in (folders | {"the standard library": os.path.dirname(os.__file__), "the environment": sys.prefix}).items():
+        path = os.path.join(folder, f".surface-{os.getpid()}")
+        surface(f"writing in {name}",
                 lambda: (os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)), os.unlink(path)) and None, no)
     surface("/dev/shm", lambda: (os.close(os.open("/dev/shm/surface", os.O_CREAT | os.O_RDWR)), os.unlink("/dev/shm/surface")) and None, no)
     surface("memory in /dev/shm of others", lambda: os.listdir("/dev/shm") != [], no)
@@ -204,8 +206,8 @@ def privileges():
     surface("becoming root", lambda: os.setuid(0), (errno.EINVAL,))
     surface("groups", lambda: len([group for group in os.getgroups() if group != os.getgid()]) > 0)
     surface("set-user-ID files honoured", lambda: not os.statvfs("/usr").f_flag & os.ST_NOSUID)
-    surface("device files honoured", lambda: not os.statvfs("/tmp").f_flag & 4)
-    surface("device nodes", lambda: (call("mknodat", -100, b"/tmp/node", stat.S_IFCHR | 0o600, os.makedev(1, 3)), os.unlink("/tmp/node")) and None)
+    surface("device files honoured", lambda: not os.statvfs(SCRATCH).f_flag & 4)
+    surface("device nodes", lambda: (call("mknodat", -100, (SCRATCH + "/node").encode(), stat.S_IFCHR | 0o600, os.makedev(1, 3)), os.unlink(SCRATCH + "/node")) and None)
     surface("core files", lambda: resource.getrlimit(resource.RLIMIT_CORE)[1] != 0)
     surface("processes without limit", lambda: resource.getrlimit(resource.RLIMIT_NPROC)[1] in (-1, 2**64 - 1) or resource.getrlimit(resource.RLIMIT_NPROC)[1] > 4096)
     surface("descriptors without limit", lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[1] > 65536)
@@ -235,7 +237,7 @@ def memory():
             os.chmod(path, 0o755)
             return os.spawnv(os.P_WAIT, path, [path]) == 0
         return tried
-    surface("running a file from a writable folder", run("/tmp/surface-true"))
+    surface("running a file from a writable folder", run(SCRATCH + "/surface-true"))
     def in_memory():
         file = os.memfd_create("surface", 1)
         with open("/bin/true", "rb") as source:

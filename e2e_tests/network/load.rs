@@ -67,7 +67,7 @@ fn descriptors(server: &Server) -> usize {
 /// A storm of processes that connect to addresses for examples, where nobody is, ends with its run.
 #[test]
 fn a_storm_ends_with_its_run_and_leaves_nothing() {
-    let mut server = Server::start(&["--network", "outbound"]);
+    let mut server = Server::start(&["--network", "outbound", "--pool-size", "0"]);
     let marker = marker("storm");
     let quiet = "import socket\ntry:\n    socket.create_connection(('169.254.169.254', 80))\nexcept OSError as e:\n    print(e.errno)\n";
     let first = server.run(quiet);

@@ -9,7 +9,7 @@
 
 mod choosing;
 #[path = "../main/client.rs"]
-#[allow(dead_code, reason = "each test binary uses its part")]
+#[allow(dead_code, clippy::needless_pass_by_value, reason = "each test binary uses its part")]
 mod client;
 mod clients;
 mod guards;

@@ -78,6 +78,20 @@ fn python() -> PathBuf {
 }
 
 /// The uv that the tests use themselves.
+/// Whether there is one of the machine's own. A test that needs it says that it is skipped.
+pub fn has_uv(test: &str) -> bool {
+    let there = Command::new(uv())
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !there {
+        assert!(std::env::var_os("CI").is_none(), "CI has to set E2E_PYTHON, with uv beside it");
+        println!("SKIPPED {test}: there is no uv beside E2E_PYTHON or on PATH");
+    }
+    there
+}
+
 pub fn uv() -> PathBuf {
     std::env::var_os("E2E_PYTHON")
         .map_or_else(|| "uv".into(), |python| PathBuf::from(python).with_file_name("uv"))

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::stage::{Index, Stage, finish, skip, wheel};
+use crate::stage::{Index, Stage, finish, has_uv, skip, wheel};
 
 const LOOK: &str = "import alpha; print('VERSION=' + alpha.VERSION)";
 
@@ -50,6 +50,10 @@ fn in_own_mounts(
 
 #[test]
 fn a_full_disk_is_said_and_leaves_no_half_environment() {
+    // Where uv is fetched, it is the download that fills the disk.
+    if !has_uv("a full disk") {
+        return;
+    }
     let large = json!({"name": "large", "version": "1", "files": {"large.py": "x = 1\n".repeat(1 << 20)}});
     let index = Index::of(&[large, wheel("alpha", "1.0")]);
     let stage = Stage::new(&index.at("/simple"));

@@ -127,6 +127,7 @@ async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
 }
 
 fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
+    sandbox.carries(&settings.limits).map_err(|missing| format!("{}. {}", missing.reason, missing.remedy))?;
     let network = network(sandbox.as_ref(), settings.network, settings.network_choice);
     settings.network = network.map_err(|error| error.to_string())?;
     let options = Options {

@@ -84,7 +84,12 @@ async fn pass_through(mut running: Running, deadline: Instant, timeout: Duration
     };
     let ((), (), end) = tokio::join!(stdout, stderr, end);
     match end {
-        Ok(outcome) => ExitCode::from(u8::try_from(outcome.status.code() & 0xff).unwrap_or(u8::MAX)),
+        Ok(outcome) => {
+            if let Some(limit) = outcome.limit {
+                eprintln!("note: the script reached a limit: {limit}");
+            }
+            ExitCode::from(u8::try_from(outcome.status.code() & 0xff).unwrap_or(u8::MAX))
+        }
         Err(WaitError::Killed) => {
             eprintln!(
                 "error: the script was ended after {} seconds; --timeout allows more",

@@ -24,7 +24,7 @@ use crate::settings::Settings;
 pub async fn serve(settings: Settings) -> ExitCode {
     let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
     let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
-    if settings.require.is_some() || asked {
+    if settings.require.is_some() || settings.limits.cpu_percent.is_some() || asked {
         // A requirement is answered before anything else.
         if let Err(error) = deferred.engine().await {
             return fail(&error.message);

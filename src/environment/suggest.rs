@@ -73,7 +73,7 @@ mod tests {
             ("reqests", Some("requests")),
             ("cv2", Some("opencv-python-headless")),
             ("PIL", Some("pillow")),
-            ("sk-learn", None),
+            ("sk-learn", Some("scikit-learn")),
             ("numpy", None),
             ("our-internal-tool", None),
         ] {

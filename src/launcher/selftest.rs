@@ -47,7 +47,7 @@ pub fn connections(allowed: u16, refused: u16) -> Vec<String> {
     let greeted =
         TcpStream::connect((Ipv4Addr::LOCALHOST, allowed)).and_then(|mut to| to.read_exact(&mut byte));
     if let Err(error) = greeted {
-        found.push(format!("a connection through the server: {error}"));
+        found.push(format!("no connection through the server: {error}"));
     }
     if TcpStream::connect((Ipv4Addr::LOCALHOST, refused)).is_ok() {
         found.push("a connection to this machine was made".to_owned());

@@ -18,6 +18,8 @@ pub struct MountAttributes {
     pub user_namespace: u64,
 }
 
+pub mod notification;
+
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -142,11 +144,11 @@ pub fn add_loopback_address(address: std::net::Ipv4Addr) -> io::Result<()> {
     // SAFETY: an all-zero ifreq is valid: it is plain data.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(c"lo:1".to_bytes()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from.to_owned()]);
     }
     let mut data = [0; 14];
     for (to, from) in data[2..6].iter_mut().zip(address.octets()) {
-        *to = from.cast_signed();
+        *to = libc::c_char::from_ne_bytes([from.to_owned()]);
     }
     let sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
     request.ifr_ifru.ifru_addr = libc::sockaddr { sa_family, sa_data: data };
@@ -289,6 +291,37 @@ pub fn may_read_limits_of(pid: libc::pid_t) -> bool {
     let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
     // SAFETY: nothing is set, and the result goes to a live local of the right type.
     unsafe { libc::prlimit(pid, libc::RLIMIT_CORE, std::ptr::null(), &raw mut limit) == 0 }
+}
+
+/// Bytes of one page of memory.
+pub fn page_size() -> u64 {
+    // SAFETY: sysconf takes no pointer.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
+}
+
+/// Bytes in files of memory and shared memory on this machine, whosever they are.
+pub fn shared_memory_of_machine() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.sharedram.saturating_mul(u64::from(info.mem_unit.max(1)))
+}
+
+/// Allows this process as many descriptors as it may have.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Fewer only make watching slower.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Makes this process the one to be ended first where the machine runs out of memory. What it starts inherits that,
+/// and only a privileged process could take it back.
+pub fn offer_for_ending(process: BorrowedFd<'_>) -> io::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(process, "oom_score_adj", flags, Mode::empty())?;
+    rustix::io::write(&file, b"500")?;
+    Ok(())
 }
 
 /// Blocks `SIGCHLD` and returns a descriptor that becomes readable when a child ends.

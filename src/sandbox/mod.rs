@@ -7,6 +7,7 @@ pub mod docker;
 pub mod facts;
 #[cfg(native)]
 pub mod linux;
+pub mod machine;
 #[cfg(native)]
 pub mod none;
 pub mod select;
@@ -20,7 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncRead;
 
 pub use facts::{Backend, Facts, LayerState, LayerStatus, Tier};
@@ -45,6 +46,11 @@ pub trait Sandbox: Send + Sync {
     /// Why the next better tier cannot be had here, and how to get it; `None` where there is none.
     fn shortfall(&self) -> Option<&facts::Refusal> {
         None
+    }
+
+    /// Whether runs can be kept within these limits; tells what is missing where they cannot.
+    fn carries(&self, _limits: &spec::Limits) -> Result<(), facts::Refusal> {
+        Ok(())
     }
 
     /// Whether what runs in a sandbox could read this host path if it were shown to it. A backend whose sandbox user is
@@ -181,7 +187,7 @@ impl ExitStatus {
 }
 
 /// A limit that a run reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitHit {
     /// Memory of all processes together, in bytes.
@@ -190,6 +196,16 @@ pub enum LimitHit {
     Processes(u64),
     /// Writable folders, in bytes.
     Disk(u64),
+}
+
+impl fmt::Display for LimitHit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(bytes) => write!(f, "memory {} MiB", bytes >> 20),
+            Self::Processes(number) => write!(f, "processes {number}"),
+            Self::Disk(bytes) => write!(f, "disk {} MiB", bytes >> 20),
+        }
+    }
 }
 
 /// What a program used, as far as the backend can tell.

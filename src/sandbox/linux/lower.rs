@@ -6,7 +6,7 @@ use super::broker::names;
 use super::host::{EtcEntry, HostLayout, SystemEntry};
 use super::plan::{
     Exec, FileRules, Identity, Isolation, LandlockPlan, LaunchPlan, PolicyTier, PortRule, ProcSource,
-    Program, ResourceLimits, RootStep, Scopes, SeccompPlan, Supervision,
+    ProcessLimit, Program, ResourceLimits, RootStep, Scopes, SeccompPlan, Supervision,
 };
 use crate::sandbox::StartError;
 use crate::sandbox::spec::{Access, HOME_DIR, Limits, Mount, MountSource, Network, SandboxSpec, WORK_DIR};
@@ -30,8 +30,9 @@ const DEV_LINKS: [(&str, &str); 5] = [
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
-/// Processes of the sandbox itself that count against the limit: the guard and the init.
-const OWN_PROCESSES: u64 = 2;
+/// Processes and threads of the sandbox itself that count against the limit: the guard, the init and the init's second
+/// thread.
+const OWN_PROCESSES: u64 = 3;
 
 /// The plan of the full tier.
 pub fn full(
@@ -75,6 +76,8 @@ pub fn full(
         drop_to: None,
         supervision: Supervision::ProcessNamespace,
         remove_after: None,
+        groups: None,
+        watch: None,
         limits: resource_limits(&spec.limits, OWN_PROCESSES),
         landlock: Some(landlock),
         seccomp: Some(SeccompPlan::Embedded(spec.role, policy_tier(spec.network))),
@@ -117,8 +120,7 @@ pub fn waiting(mut plan: LaunchPlan, script: &Path) -> Result<LaunchPlan, StartE
     Ok(plan)
 }
 
-/// The plan without isolation: the host as it is, under supervision and with the limits that bind one process. The
-/// number of processes is not among them: the kernel would count all of the user's. Where the supervisor has a signal
+/// The plan without isolation: the host as it is, under supervision and with limits. Where the supervisor has a signal
 /// scope of its own, the program gets one too, so that it cannot end its supervisor.
 pub fn unconfined(spec: &SandboxSpec, supervision: Supervision, remove_after: Option<PathBuf>) -> LaunchPlan {
     let scope = LandlockPlan {
@@ -132,7 +134,12 @@ pub fn unconfined(spec: &SandboxSpec, supervision: Supervision, remove_after: Op
         drop_to: None,
         supervision,
         remove_after,
-        limits: ResourceLimits { processes: None, ..resource_limits(&spec.limits, 0) },
+        groups: None,
+        watch: None,
+        limits: ResourceLimits {
+            processes: Some(ProcessLimit::Beside(spec.limits.processes)),
+            ..resource_limits(&spec.limits, 0)
+        },
         landlock: (supervision == Supervision::ScopeMonitor).then_some(scope),
         seccomp: None,
         program: Program::Execute(exec(spec)),
@@ -147,7 +154,7 @@ pub const SCOPES_SINCE: u8 = 6;
 pub(super) fn resource_limits(limits: &Limits, own_processes: u64) -> ResourceLimits {
     ResourceLimits {
         data: Some(limits.memory),
-        processes: Some(limits.processes + own_processes),
+        processes: Some(ProcessLimit::Whole(limits.processes + own_processes)),
         open_files: Some(limits.open_files),
         file_size: Some(limits.disk),
     }

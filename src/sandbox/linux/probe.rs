@@ -36,7 +36,7 @@ impl LinuxSandbox {
     /// its, with one that is put together.
     async fn try_way(&mut self, way: Way) -> Result<Vec<LayerStatus>, StartError> {
         self.mode = Mode::Full(way, ProcSource::Fresh);
-        let error = match self.try_once().await {
+        let error = match self.prove().await {
             Ok(layers) => return Ok(layers),
             Err(error) => error,
         };
@@ -44,7 +44,20 @@ impl LinuxSandbox {
             return Err(error);
         }
         self.mode = Mode::Full(way, ProcSource::Assembled);
-        self.try_once().await
+        self.prove().await
+    }
+
+    /// One throw-away sandbox; a second one without control groups where these turn out not to be had.
+    async fn prove(&mut self) -> Result<Vec<LayerStatus>, StartError> {
+        match self.try_once().await {
+            Err(StartError::Stage { stage, detail, .. })
+                if stage == "control group" && self.groups.is_ok() =>
+            {
+                self.groups = Err(detail);
+                self.try_once().await
+            }
+            proved => proved,
+        }
     }
 
     /// Whether the server can connect for runs; where it cannot, they share the host's network by default.
@@ -62,7 +75,7 @@ impl LinuxSandbox {
             return self.unusable(&why, &diagnosis::without_landlock(seen));
         };
         self.mode = Mode::Confined { abi };
-        match self.try_once().await {
+        match self.prove().await {
             Ok(layers) => {
                 self.shortfall = Some(why);
                 self.settled(Tier::Confined, layers)

@@ -24,9 +24,9 @@ use tokio::process::{Child, Command};
 use super::broker::Broker;
 use super::plan::{LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
-use crate::sandbox::spec::SandboxSpec;
+use crate::sandbox::spec::{Limits, SandboxSpec};
 use crate::sandbox::{
-    BoxFuture, Control, ExitStatus, LayerStatus, Outcome, Running, StartError, Usage, WaitError,
+    BoxFuture, Control, ExitStatus, LayerStatus, LimitHit, Outcome, Running, StartError, Usage, WaitError,
 };
 
 /// This program, held open since the start: an upgrade of the file on disk does not matter.
@@ -125,7 +125,7 @@ async fn launch(
         .map_err(io_error("starting the launcher"))?;
     ours.set_nonblocking(true).map_err(io_error("preparing the launcher's socket"))?;
     let socket = UnixStream::from_std(ours).map_err(io_error("preparing the launcher's socket"))?;
-    let mut link = Link::new(socket, child, plan.supervision != Supervision::ProcessNamespace);
+    let mut link = Link::new(socket, child, Ending::of(plan), spec.limits);
     link.broker = Broker::for_run(spec);
     let mut conversation = Conversation { link: &mut link, work_dir: None };
     let sent = conversation.send_plan(plan, spec, channel_end).await;
@@ -163,9 +163,10 @@ struct Link {
     child: Option<Child>,
     /// The run's first process; readable when every process of the run is gone.
     pidfd: Option<AsyncFd<OwnedFd>>,
-    /// Whether a monitor, not a process namespace, ends the run: then it must live to do so, and a closed socket is
-    /// its signal.
-    by_shutdown: bool,
+    ending: Ending,
+    limits: Limits,
+    /// A limit that the run has reached.
+    limit: Option<LimitHit>,
     /// The last word of a run, which may come while its start is still being told.
     ended: Option<Outcome>,
     /// Connects for the run, where its network is private.
@@ -178,13 +179,36 @@ struct Link {
     descriptors: VecDeque<OwnedFd>,
 }
 
+/// Who ends a run when the server wants it. A closed socket is a signal to each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// The run's process 1 and its guard, the server's child: both can be killed.
+    Init,
+    /// The run's process 1; the server's child has to live on, to remove the run's control groups.
+    KeptInit,
+    /// A monitor, which has to live to end the run.
+    Monitor,
+}
+
+impl Ending {
+    fn of(plan: &LaunchPlan) -> Self {
+        match (plan.supervision, &plan.groups) {
+            (Supervision::ProcessNamespace, None) => Self::Init,
+            (Supervision::ProcessNamespace, Some(_)) => Self::KeptInit,
+            _ => Self::Monitor,
+        }
+    }
+}
+
 impl Link {
-    fn new(socket: UnixStream, child: Child, by_shutdown: bool) -> Self {
+    fn new(socket: UnixStream, child: Child, ending: Ending, limits: Limits) -> Self {
         Self {
             socket,
             child: Some(child),
             pidfd: None,
-            by_shutdown,
+            ending,
+            limits,
+            limit: None,
             ended: None,
             broker: None,
             breaches: None,
@@ -195,13 +219,14 @@ impl Link {
 
     fn kill(&mut self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
-        if self.by_shutdown {
+        if self.ending == Ending::Monitor {
             return;
         }
-        // The guard collects the run's first process and ends by itself; only one that has not told of any is ended.
+        // The server's child collects the run's first process and ends by itself; only one that has not told of any is
+        // ended, and never one that keeps control groups.
         if let Some(pidfd) = &self.pidfd {
             let _ = rustix::process::pidfd_send_signal(pidfd.get_ref(), Signal::KILL);
-        } else if let Some(child) = &mut self.child {
+        } else if let Some(child) = self.child.as_mut().filter(|_| self.ending == Ending::Init) {
             let _ = child.start_kill();
         }
     }
@@ -209,6 +234,7 @@ impl Link {
     fn hear(&mut self, message: Message) {
         match message {
             Message::SelfTest { breaches } => self.breaches = Some(breaches),
+            Message::Limit(hit) => self.limit = self.limit.or(Some(hit)),
             other => self.ended = outcome(&other).or(self.ended.take()),
         }
     }
@@ -232,6 +258,21 @@ impl Link {
         } else if let Some(child) = &mut self.child {
             let _ = child.wait().await;
         }
+    }
+
+    /// Hears what was said until the end.
+    async fn last_words(&mut self) {
+        while let Ok(Some(message)) = self.message().await {
+            self.hear(message);
+        }
+    }
+
+    /// The limit that a failed run has reached, as it was told, or as it shows: a program that failed with nearly all the
+    /// memory that one process may have was refused more.
+    fn limit_of(&self, outcome: &Outcome) -> Option<LimitHit> {
+        let memory = self.limits.memory;
+        let full = outcome.usage.peak_memory >= memory - memory / 8;
+        self.limit.or(full.then_some(LimitHit::Memory(memory)))
     }
 
     /// The next message. `None` when the launcher has closed its end. Nothing is lost when the future is dropped.
@@ -331,7 +372,9 @@ impl Conversation<'_> {
         let failed = io_error("hearing from the launcher");
         let mut ready = None;
         loop {
-            if let Some(layers) = ready.take_if(|_| self.link.pidfd.is_some() || self.link.by_shutdown) {
+            if let Some(layers) =
+                ready.take_if(|_| self.link.pidfd.is_some() || self.link.ending == Ending::Monitor)
+            {
                 return Ok(layers);
             }
             match self.link.message().await.map_err(&failed)? {
@@ -383,7 +426,13 @@ impl Control for NativeControl {
         Box::pin(async move {
             let told = self.outcome().await;
             self.link.gone().await;
-            told
+            let outcome = told?;
+            if outcome.status == ExitStatus::Exited(0) {
+                return Ok(outcome);
+            }
+            // Only now is it known whether control groups had to refuse or to end something.
+            self.link.last_words().await;
+            Ok(Outcome { limit: self.link.limit_of(&outcome), ..outcome })
         })
     }
 

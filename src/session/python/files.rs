@@ -39,6 +39,7 @@ impl Files {
     }
 
     /// Copies what is in the work directory of a sandbox that was lost into this one. False where nothing is left of it.
+    #[cfg_attr(not(native), expect(clippy::unused_async, reason = "only the Linux backend waits here"))]
     pub async fn take_over(&self, from: &Self) -> Result<bool, FileError> {
         match (self, from) {
             #[cfg(native)]

@@ -57,7 +57,7 @@ impl PythonKernel {
     pub async fn start(engine: Arc<Engine>, setup: Setup, deadline: Instant) -> Result<Self, SessionError> {
         let (request, quiet): (_, ProgressSink) = (EnvironmentRequest::default(), Arc::new(|_| {}));
         let environment = engine.session_environment(&request, deadline, &quiet).await?;
-        let folder = engine.environments().package_folder().map_err(|error| storage(&error))?;
+        let folder = engine.environments().package_folder().await.map_err(|error| storage(&error))?;
         let (driver, version, files) = launch(&engine, &setup, &environment, &folder, deadline).await?;
         Ok(Self {
             engine,
@@ -155,9 +155,7 @@ impl PythonKernel {
                 "another interpreter would be used than the one that runs; make a new sandbox".to_owned();
             return Err(failure(FailureKind::Interpreter, message).into());
         }
-        let placing = self.folder.placing(&environment);
-        let root = tokio::task::spawn_blocking(move || placing.carry_out()).await;
-        let root = root.map_err(|_| SessionError::Closing)?.map_err(|error| storage(&error))?;
+        let root = self.folder.add(&environment).await.map_err(|error| storage(&error))?;
         let inside = root.to_string_lossy().into_owned();
         let (mut driver, restarted) = self.driver().await?;
         let taken = driver.install(&inside, Instant::now() + TAKE_UP_TAKES).await;
@@ -192,7 +190,7 @@ async fn launch(
     deadline: Instant,
 ) -> Result<(Driver, String, Files), ExecutionError> {
     let args = vec!["-c".to_owned(), START.to_owned()];
-    let spec = engine.session_spec(environment, args, folder.path());
+    let spec = engine.session_spec(environment, args, folder.mount());
     let mut running = engine.start_session(&spec, deadline).await?;
     let files = Files::of(&mut running);
     let (driver, version) = Driver::open(running, setup, deadline).await?;

@@ -111,6 +111,17 @@ impl Drop for Broker {
     }
 }
 
+/// Whether sockets that are handed in can be guarded here, or why not.
+pub fn guard() -> Result<(), String> {
+    match socket::guard() {
+        Ok(()) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err("sockets that are handed into it cannot be \
+             guarded: the kernel has no rules for ports (Landlock ABI 4) and keeps socket filters from ordinary users"
+            .to_owned()),
+        Err(error) => Err(format!("sockets that are handed into it cannot be guarded: {error}")),
+    }
+}
+
 fn runtime() -> Option<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -116,6 +116,13 @@ pub fn twin(original: impl AsFd, destination: SocketAddr) -> io::Result<OwnedFd>
     Ok(twin)
 }
 
+/// Tries on a socket that goes nowhere whether it can be guarded.
+pub fn guard() -> io::Result<()> {
+    let socket =
+        rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    lock(&socket, SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 1))
+}
+
 /// Lets the socket hear its peer only. Newer kernels want a capability for that (2026, in all maintained series); then
 /// the run's Landlock rules, which refuse every connect(2) of its own, have to do.
 fn lock(twin: &OwnedFd, peer: SocketAddr) -> io::Result<()> {
