@@ -157,3 +157,28 @@ async fn a_waiting_container_that_is_gone_is_not_fit() {
     drop(slot);
     room.until_nothing_is_left().await;
 }
+
+#[tokio::test]
+async fn files_in_the_output_folder_are_shown() {
+    let Some(room) = Room::open().await else { return };
+    let done = room
+        .run(
+            "import os\nos.makedirs('output/sub')\nopen('output/b.txt', 'w').write('bee')\n\
+             open('output/sub/a.bin', 'wb').write(bytes(200_000))\nopen('output/empty', 'w')\n\
+             open('other', 'w').write('x')\nos.symlink('/etc/passwd', 'output/link')\nos.link('other', 'output/hard')\n\
+             with open('output/large', 'wb') as file: file.truncate(9 << 20)",
+        )
+        .await;
+    let shown: Vec<_> = done
+        .output
+        .iter()
+        .map(|file| (file.path.to_string(), file.size, file.content.as_deref().map(<[u8]>::len)))
+        .collect();
+    let wanted = [
+        ("output/b.txt".to_owned(), 3, Some(3)),
+        ("output/empty".to_owned(), 0, Some(0)),
+        ("output/large".to_owned(), 9 << 20, None),
+        ("output/sub/a.bin".to_owned(), 200_000, Some(200_000)),
+    ];
+    assert_eq!(shown, wanted, "{}", done.stderr.text);
+}
