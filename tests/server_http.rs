@@ -127,8 +127,8 @@ impl Request {
     }
 
     fn head(&self) -> String {
-        let headers: String =
-            self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let lines = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+        let headers = lines.collect::<Vec<_>>().concat();
         format!("{}\r\n{headers}\r\n", self.start)
     }
 
@@ -306,7 +306,7 @@ async fn bodies_over_the_limit_are_refused_before_they_are_read() {
     let mut stream = server.connect().await;
     stream.write_all(chunked.head().as_bytes()).await.expect("sent");
     let (mut reading, mut writing) = stream.split();
-    let chunk = [b"10000\r\n".as_slice(), &[b' '; 0x10000], b"\r\n"].concat();
+    let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 0x10000], b"\r\n"].concat();
     let flood = async { while writing.write_all(&chunk).await.is_ok() {} };
     let mut start = [0; 12];
     tokio::select! {
@@ -491,7 +491,7 @@ async fn being_told_to_stop_answers_calls_and_ends() {
     news.write_all(&listen.set("mcp-session-id", &session).bytes()).await.expect("sent");
     server.fake.until("the call runs", |fake| fake.running() == 1).await;
     let (fake, address) = (server.fake.clone(), server.address.clone());
-    let (_, answer) = tokio::join!(server.end(), reply(&mut stream));
+    let ((), answer) = tokio::join!(server.end(), reply(&mut stream));
     assert_eq!(answer.message(7)["result"]["structuredContent"]["error"], "cancelled", "{answer:?}");
     assert_eq!(fake.running(), 0);
     let Address::Tcp(address) = address else { panic!("no TCP address") };

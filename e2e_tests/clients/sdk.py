@@ -20,17 +20,10 @@ async def with_mcp(target):
     from mcp import ClientSession
 
     if target[0] == "http":
-        try:
-            from mcp.client.streamable_http import streamable_http_client as http_client
-        except ImportError:
-            from mcp.client.streamable_http import streamablehttp_client as http_client
-        import httpx
+        from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
-        headers = {"Authorization": f"Bearer {target[2]}"}
-        try:
-            client = http_client(target[1], http_client=httpx.AsyncClient(headers=headers))
-        except TypeError:
-            client = http_client(target[1], headers=headers)
+        http = create_mcp_http_client(headers={"Authorization": f"Bearer {target[2]}"})
+        client = streamable_http_client(target[1], http_client=http)
     else:
         from mcp import StdioServerParameters
         from mcp.client.stdio import stdio_client

@@ -42,7 +42,7 @@ impl Default for Bounds {
         Self {
             connections: 256,
             head: Duration::from_secs(30),
-            body: Duration::from_secs(60),
+            body: Duration::from_mins(1),
             body_bytes: crate::server::MAX_LINE,
             sessions: 512,
         }

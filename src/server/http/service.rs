@@ -8,7 +8,7 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode, header};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use rmcp::model::ErrorCode;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -24,6 +24,8 @@ use crate::server::message::{self, Refusal};
 const SESSION_IDLE: Duration = Duration::from_hours(12);
 /// Header that names a session.
 const SESSION: &str = "mcp-session-id";
+/// The first version of the protocol that has no handshake.
+const WITHOUT_SESSIONS: &str = "2026-07-28";
 
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
@@ -85,7 +87,9 @@ impl Service {
                     "too many sessions are open; end one by DELETE\n",
                 ));
             }
-            if let message::Incoming::Refused(refusal) = message::read(body.to_vec()) {
+            if let message::Incoming::Refused(refusal) = message::read(body.to_vec())
+                && !is_gone(&head.headers)
+            {
                 return Err(refuse_message(&refusal));
             }
         }
@@ -112,6 +116,13 @@ impl Service {
             Err(_) => Err(last(plain(StatusCode::REQUEST_TIMEOUT, "the body took too long\n"))),
         }
     }
+}
+
+/// Whether the method is one that the request's version of the protocol does not have any more, whatever its parameters:
+/// rmcp knows the answer.
+fn is_gone(headers: &HeaderMap) -> bool {
+    let value = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    value("mcp-protocol-version") >= WITHOUT_SESSIONS && value("mcp-method") == "initialize"
 }
 
 fn plain(status: StatusCode, text: &str) -> Answer {

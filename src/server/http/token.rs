@@ -4,9 +4,11 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-/// Fewest characters of a token; one of this program's own has 64.
+/// Fewest characters of a token; one of this program's own has 43.
 const SHORTEST: usize = 16;
 
 /// A token. It is never shown again; only its digest is kept.
@@ -71,7 +73,7 @@ impl Token {
         let mut bytes = [0; 32];
         let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
         read.map_err(TokenError::Random)?;
-        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = URL_SAFE_NO_PAD.encode(bytes);
         Ok((Self(digest(&text)), text))
     }
 
@@ -108,7 +110,7 @@ mod tests {
         let made =
             [Token::made(), Token::made()].map(|made| made.unwrap_or_else(|error| panic!("{error}")).1);
         assert_ne!(made[0], made[1]);
-        assert_eq!(made[0].len(), 64);
+        assert_eq!(made[0].len(), 43);
     }
 
     #[test]
@@ -116,11 +118,11 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("token");
-        let made = Token::from_file(&path).unwrap_or_else(|error| panic!("{error}"));
+        let token = Token::from_file(&path).unwrap_or_else(|error| panic!("{error}"));
         let mode = std::fs::metadata(&path).expect("made").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         let text = std::fs::read_to_string(&path).expect("readable");
-        assert!(made.is(&text));
+        assert!(token.is(&text));
         assert!(Token::from_file(&path).unwrap_or_else(|error| panic!("{error}")).is(&text));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("changed");
         assert!(matches!(Token::from_file(&path), Err(TokenError::Open(_))));

@@ -270,5 +270,5 @@ pub fn resource_error(uri: &str, error: &SessionError) -> ErrorData {
 pub fn unknown_resource(uri: &str) -> ErrorData {
     let uri: String = uri.chars().take(200).collect();
     let message = format!("there is no resource {uri:?}; addresses are like {SCHEME}SESSION_ID/PATH");
-    ErrorData::resource_not_found(message, None)
+    ErrorData::resource_not_found(message, Some(json!({"uri": uri})))
 }
