@@ -39,20 +39,20 @@ skip() {
     echo "SKIPPED client $1: $2"
 }
 
-# Installs npm packages, each by itself: one that is missing takes no other with it.
+# Installs packages, each by itself: one that is missing takes no other with it. Versions are fixed, so that a new one
+# changes the table only when somebody looks at it.
 npm_has() {
-    [ -d "$folder/node_modules/$1" ] && return 0
+    [ -d "$folder/node_modules/$1" ] && [ "$(version_of "$1")" = "$2" ] && return 0
     (cd "$folder" && { [ -f package.json ] || npm init -y >/dev/null; } &&
-        timeout 300 npm install --no-fund --no-audit --loglevel=error "$1${2:-}") >>"$work/npm" 2>&1
+        timeout 300 npm install --no-fund --no-audit --loglevel=error "$1@$2") >>"$work/npm" 2>&1
 }
 
 pip_has() {
     [ -x "$folder/py/bin/python" ] || python3 -m venv "$folder/py" >>"$work/pip" 2>&1 || return 1
-    [ -n "$("$folder/py/bin/python" -m pip list 2>/dev/null | awk -v name="$1" '$1 == name')" ] && return 0
-    timeout 300 "$folder/py/bin/python" -m pip -q install "$1" >>"$work/pip" 2>&1
+    timeout 300 "$folder/py/bin/python" -m pip -q install "$1==$2" >>"$work/pip" 2>&1
 }
 
-version_of() { node -p "require('$folder/node_modules/$1/package.json').version"; }
+version_of() { sed -n 's/^ *"version": "\(.*\)".*/\1/p' "$folder/node_modules/$1/package.json" | head -1; }
 
 # client NAME VERSION STDIO HTTP: two functions that do their part, given the command or the address.
 client() {
@@ -129,32 +129,37 @@ for _ in $(seq 100); do
 done
 [ -n "${url:-}" ] || { cat "$work/http"; exit 1; }
 
-for library in mcp fastmcp; do
-    if pip_has "$library"; then
-        version=$("$folder/py/bin/python" -c "import importlib.metadata as m; print(m.version('$library'))")
-        client "$library" "$version" "${library}_stdio" "${library}_http"
+while read -r library version; do
+    if pip_has "$library" "$version"; then
+        client "$library" "$version" "${library}_stdio" "${library}_http" </dev/null
     else
-        skip "$library" "the package index does not have it"
+        skip "$library" "the package index does not have version $version"
     fi
-done
+done <<'LIBRARIES'
+mcp 2.3.0
+fastmcp 4.2.3
+LIBRARIES
 
-if command -v npm >/dev/null && npm_has node @22; then
-    export PATH="$folder/node_modules/node/bin:$folder/node_modules/.bin:$PATH"
-    while read -r name package functions; do
-        if npm_has "$package" 2>/dev/null; then
-            client "$name" "$(version_of "$package")" "${functions}_stdio" "${functions}_http"
-        else
-            skip "$name" "npm does not have it"
-        fi
-    done <<'CLIENTS'
-Inspector @modelcontextprotocol/inspector inspector
-Claude-Code @anthropic-ai/claude-code claude
-Codex @openai/codex codex
-Gemini-CLI @google/gemini-cli gemini
-CLIENTS
-else
-    for name in Inspector Claude-Code Codex Gemini-CLI; do skip "$name" "there is no npm"; done
+clients='Inspector @modelcontextprotocol/inspector 2.12.0 inspector
+Claude-Code @anthropic-ai/claude-code 2.1.332 claude
+Codex @openai/codex 0.171.0 codex
+Gemini-CLI @google/gemini-cli 0.61.0 gemini'
+node=no
+if ! command -v npm >/dev/null; then
+    node='there is no npm'
+elif ! npm_has node 22.23.3; then
+    node='npm does not have Node 22'
 fi
+export PATH="$folder/node_modules/node/bin:$folder/node_modules/.bin:$PATH"
+while read -r name package version functions; do
+    if [ "$node" != no ]; then
+        skip "$name" "$node"
+    elif npm_has "$package" "$version"; then
+        client "$name" "$version" "${functions}_stdio" "${functions}_http" </dev/null
+    else
+        skip "$name" "npm does not have version $version"
+    fi
+done <<<"$clients"
 
 {
     echo '| client | opens with | lists tools | calls | over HTTP |'
