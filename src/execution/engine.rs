@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tracing::{Instrument as _, debug_span};
 
 use super::failure;
 use super::overview::Overview;
@@ -149,13 +150,16 @@ impl Engine {
         progress: ProgressSink,
     ) -> Result<ExecutionReport, ExecutionError> {
         let arrived = Instant::now();
-        let _place = self.place(&progress).await?;
+        let _place = self.place(&progress).instrument(debug_span!("queue")).await?;
         let deadline = Instant::now() + request.timeout;
         let _run = self.pool.begin_run();
-        let mut prepared = self.prepare(&request, deadline, &progress).await?;
+        let prepare = self.prepare(&request, deadline, &progress);
+        let mut prepared = prepare.instrument(debug_span!("prepare")).await?;
         let finished = async {
-            let running = self.start(&mut prepared, &request.script, deadline).await?;
-            run::attend(running, deadline, self.settings.max_output_bytes, Some(&progress)).await
+            let start = self.start(&mut prepared, &request.script, deadline);
+            let running = start.instrument(debug_span!("start")).await?;
+            let limit = self.settings.max_output_bytes;
+            run::attend(running, deadline, limit, Some(&progress)).instrument(debug_span!("attend")).await
         };
         let finished =
             finished.await.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;

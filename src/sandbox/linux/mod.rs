@@ -6,6 +6,7 @@
 mod confined;
 mod diagnosis;
 pub mod host;
+mod launchers;
 pub mod lower;
 mod mode;
 mod observe;
@@ -23,16 +24,16 @@ use super::facts::{Backend, Facts, LayerState, LayerStatus, Refusal, Tier};
 use super::spec::{Access, MountSource, Role, SandboxSpec};
 use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
 use host::HostLayout;
+use launchers::Launchers;
 use mode::Mode;
 use plan::{LaunchPlan, Supervision};
 use private_folder::PrivateFolder;
-use spawn::Executable;
 use users::{User, Users};
 use waiting::{Terms, Waiter};
 
 /// The native backend on this machine.
 pub struct LinuxSandbox {
-    executable: Executable,
+    launchers: Launchers,
     host: HostLayout,
     users: Users,
     mode: Mode,
@@ -58,7 +59,7 @@ impl LinuxSandbox {
         let refusal = Refusal { reason: "not probed yet".to_owned(), remedy: String::new() };
         let facts = Facts { backend: Backend::Native, tier: Err(refusal), layers: Vec::new() };
         Self {
-            executable: Executable::open(),
+            launchers: Launchers::open(),
             host: HostLayout::gather(),
             users: Users::default(),
             mode,
@@ -74,13 +75,13 @@ impl LinuxSandbox {
         own_writable_mounts(spec, id)?;
         let Some(folder) = self.private_folder(spec, id)? else {
             let plan = self.plan(spec, None, id)?;
-            return Ok((spawn::start(&self.executable, &plan, spec).await?, user));
+            return Ok((spawn::start(&self.launchers, &plan, spec).await?, user));
         };
         let placed = folder.place(spec);
         let plan = self.plan(&placed, Some(&folder), id)?;
         let work_dir = std::fs::File::open(folder.work())
             .map_err(|source| StartError::Io { context: "opening the work directory", source })?;
-        let mut running = spawn::start(&self.executable, &plan, &placed).await?;
+        let mut running = spawn::start(&self.launchers, &plan, &placed).await?;
         // From here on the supervisor removes it: it outlives a server that is killed.
         folder.release();
         running.work_dir = Some(work_dir.into());
@@ -101,7 +102,7 @@ impl LinuxSandbox {
         own_writable_mounts(spec, id)?;
         let terms = Terms::now(script, identity);
         let plan = lower::waiting(lower::full(spec, &self.host, identity, proc)?, script)?;
-        let running = spawn::start(&self.executable, &plan, spec).await?;
+        let running = spawn::start(&self.launchers, &plan, spec).await?;
         Waiter::ready(with_user(running, user), terms).await
     }
 

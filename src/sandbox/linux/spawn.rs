@@ -1,13 +1,10 @@
 //! Starting a launcher and talking to it: the only place of this program where a process is started for a sandbox.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::net::{
@@ -19,8 +16,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
+use super::launchers::{Launcher, Launchers};
 use super::plan::{LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
 use crate::sandbox::spec::SandboxSpec;
@@ -28,44 +26,19 @@ use crate::sandbox::{
     BoxFuture, Control, ExitStatus, LayerStatus, Outcome, Running, StartError, Usage, WaitError,
 };
 
-/// This program, held open since the start: an upgrade of the file on disk does not matter.
-pub struct Executable {
-    file: Option<File>,
-}
-
-impl Executable {
-    /// Opens the running program's own file.
-    pub fn open() -> Self {
-        Self { file: File::open("/proc/self/exe").ok() }
-    }
-
-    fn path(&self) -> PathBuf {
-        let by_descriptor = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        // Without /proc there is only the name.
-        self.file
-            .as_ref()
-            .map(by_descriptor)
-            .or_else(|| std::env::current_exe().ok())
-            .unwrap_or_else(|| "/proc/self/exe".into())
-    }
-}
-
 fn io_error(context: &'static str) -> impl Fn(io::Error) -> StartError {
     move |source| StartError::Io { context, source }
 }
 
-fn errno(context: &'static str) -> impl Fn(rustix::io::Errno) -> StartError {
-    move |error| StartError::Io { context, source: error.into() }
-}
-
 /// Starts a launcher, hands it the plan and waits until every layer stands.
 pub async fn start(
-    executable: &Executable,
+    launchers: &Launchers,
     plan: &LaunchPlan,
     spec: &SandboxSpec,
 ) -> Result<Running, StartError> {
-    let launched = launch(executable, plan, spec).await?;
-    let control = Box::new(NativeControl { link: launched.link, killed: false });
+    let launched = launch(launchers, plan, spec).await?;
+    let link = launched.link;
+    let control = Box::new(NativeControl { link, killed: false, launchers: Some(launchers.clone()) });
     Ok(Running {
         stdout: Box::new(launched.stdout),
         stderr: Box::new(launched.stderr),
@@ -79,12 +52,12 @@ pub async fn start(
 /// Carries out a plan whose program is the self-test. Returns the layers, once each of them has refused what it
 /// has to.
 pub async fn self_test(
-    executable: &Executable,
+    launchers: &Launchers,
     plan: &LaunchPlan,
     spec: &SandboxSpec,
 ) -> Result<Vec<LayerStatus>, StartError> {
-    let launched = launch(executable, plan, spec).await?;
-    let mut control = NativeControl { link: launched.link, killed: false };
+    let launched = launch(launchers, plan, spec).await?;
+    let mut control = NativeControl { link: launched.link, killed: false, launchers: None };
     let failed = |detail: String| StartError::Stage { stage: "self-test".to_owned(), detail, errno: None };
     control.wait().await.map_err(|error| failed(error.to_string()))?;
     match control.link.breaches.take() {
@@ -105,25 +78,12 @@ struct Launched {
 }
 
 async fn launch(
-    executable: &Executable,
+    launchers: &Launchers,
     plan: &LaunchPlan,
     spec: &SandboxSpec,
 ) -> Result<Launched, StartError> {
-    let (ours, theirs) = StdUnixStream::pair().map_err(io_error("making a socket pair"))?;
-    let (stdout, stdout_end) = output_pipe()?;
-    let (stderr, stderr_end) = output_pipe()?;
     let (channel, channel_end) = channel(spec)?;
-    let child = Command::new(executable.path())
-        .arg0(env!("CARGO_PKG_NAME"))
-        .arg(crate::launcher::ENTRY)
-        .env_clear()
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::from(stdout_end))
-        .stderr(Stdio::from(stderr_end))
-        .spawn()
-        .map_err(io_error("starting the launcher"))?;
-    ours.set_nonblocking(true).map_err(io_error("preparing the launcher's socket"))?;
-    let socket = UnixStream::from_std(ours).map_err(io_error("preparing the launcher's socket"))?;
+    let Launcher { socket, stdout, stderr, child } = launchers.take()?;
     let mut link = Link::new(socket, child, plan.supervision != Supervision::ProcessNamespace);
     let mut conversation = Conversation { link: &mut link, work_dir: None };
     let sent = conversation.send_plan(plan, spec, channel_end).await;
@@ -135,14 +95,6 @@ async fn launch(
     };
     let work_dir = conversation.work_dir.take();
     Ok(Launched { stdout, stderr, channel, work_dir, layers, link })
-}
-
-fn output_pipe() -> Result<(pipe::Receiver, OwnedFd), StartError> {
-    let (read, write) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(errno("making a pipe"))?;
-    rustix::io::ioctl_fionbio(&read, true).map_err(errno("preparing a pipe"))?;
-    let receiver = pipe::Receiver::from_owned_fd(read).map_err(io_error("preparing a pipe"))?;
-    Ok((receiver, write))
 }
 
 fn channel(spec: &SandboxSpec) -> Result<(Option<UnixStream>, Option<OwnedFd>), StartError> {
@@ -357,6 +309,16 @@ fn stage_error(failure: crate::launcher::status::Failure) -> StartError {
 struct NativeControl {
     link: Link,
     killed: bool,
+    /// Where the next launcher is got ready when this run is over.
+    launchers: Option<Launchers>,
+}
+
+impl Drop for NativeControl {
+    fn drop(&mut self) {
+        if let Some(launchers) = &self.launchers {
+            launchers.get_ready();
+        }
+    }
 }
 
 impl Control for NativeControl {
