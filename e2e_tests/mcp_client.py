@@ -45,7 +45,7 @@ async def run(session, script, **arguments):
 
 async def lists_its_tools(session):
     tools = (await session.list_tools()).tools
-    assert [tool.name for tool in tools] == ["execute_python", "check_environment", "validate_script"], tools
+    assert [tool.name for tool in tools][:3] == ["execute_python", "check_environment", "validate_script"], tools
     for tool in tools:
         assert tool.title and tool.description and tool.annotations, tool
 

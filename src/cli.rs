@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::environment::{PythonVersion, SourceBuilds};
-use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::sandbox::{Backend, Tier, machine::Machine, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
-use crate::session::{SessionSettings, python};
+use crate::session::{InterpreterKind, SessionSettings};
 use crate::settings::{Settings, ToolFamily};
 
 /// Runs Python that an AI agent wrote, in a sandbox that is built for that one run and thrown away.
@@ -33,6 +33,9 @@ pub enum Command {
     Run(RunArgs),
     /// Check a script's metadata and syntax without running it
     Validate(ValidateArgs),
+    /// The image of the Docker backend
+    #[command(subcommand)]
+    Image(ImageCommand),
     /// Tell what this machine can do, layer by layer, and how to get more
     Doctor {
         /// As JSON
@@ -133,6 +136,23 @@ fn named<T: std::str::FromStr<Err = String>>(text: &str) -> Result<T, String> {
     text.parse()
 }
 
+/// What to do with the image of the Docker backend.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// Make it with your container engine
+    Build(ImageBuildArgs),
+    /// Print the Dockerfile that it is made from
+    Dockerfile,
+}
+
+/// Arguments of `image build`.
+#[derive(Debug, Args)]
+pub struct ImageBuildArgs {
+    /// A version of Python beside the image's own, such as 3.12; may be repeated
+    #[arg(long = "python", value_name = "VERSION")]
+    pub pythons: Vec<PythonVersion>,
+}
+
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
@@ -172,9 +192,14 @@ pub struct Options {
     /// Refuse to start where the sandbox promises less than this
     #[arg(long, global = true, value_enum, value_name = "TIER")]
     pub require_sandbox: Option<RequiredTier>,
-    /// What of the network scripts can reach: the host's, or nothing
-    #[arg(long, global = true, value_enum, default_value_t = Network::Host)]
-    pub network: Network,
+    /// Image for the Docker backend: one that the engine has, or can pull. Without it one is made from this program's
+    /// own Dockerfile
+    #[arg(long, global = true, value_name = "NAME")]
+    pub docker_image: Option<String>,
+    /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
+    /// it `outbound`, or `host` where that cannot be had
+    #[arg(long, global = true, value_enum)]
+    pub network: Option<Network>,
     /// Seconds at most for one call
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub max_timeout: u64,
@@ -193,6 +218,21 @@ pub struct Options {
     /// Modules that waiting sandboxes have imported already, where a script's packages hold them
     #[arg(long, global = true, value_name = "MODULES", value_delimiter = ',', value_parser = module)]
     pub preload: Vec<String>,
+    /// Memory of one run, all its processes and its files in memory together
+    #[arg(long, global = true, value_name = "SIZE", default_value = "2G", value_parser = size)]
+    pub memory_limit: u64,
+    /// Processes and threads of one run
+    #[arg(long, global = true, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_processes: u64,
+    /// Processors' worth of time of one run, such as 0.5 or 2; without it, all there are
+    #[arg(long, global = true, value_name = "N", value_parser = processors)]
+    pub cpu_limit: Option<u32>,
+    /// Space for what one run writes
+    #[arg(long, global = true, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    pub disk_limit: u64,
+    /// Open files of one process
+    #[arg(long, global = true, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_open_files: u64,
     /// Do not fetch common packages in advance
     #[arg(long, global = true)]
     pub no_warm_cache: bool,
@@ -237,17 +277,16 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SIZE", default_value = "256K", value_parser = image_size)]
     pub max_image_bytes: u64,
     /// Interpreter of stateful sandboxes
-    #[arg(long, global = true, env = "INTERPRETER_TYPE", value_name = "NAME", default_value = python::NAME, value_parser = interpreter)]
-    pub interpreter: String,
-}
-
-/// The name of an interpreter, in any spelling.
-fn interpreter(text: &str) -> Result<String, String> {
-    let name = text.trim().to_ascii_lowercase();
-    if name == python::NAME {
-        return Ok(name);
-    }
-    Err(format!("there is no interpreter {text:?} here; code runs on this machine with `{}`", python::NAME))
+    #[arg(
+        long,
+        global = true,
+        env = "INTERPRETER_TYPE",
+        value_enum,
+        ignore_case = true,
+        value_name = "NAME",
+        default_value = "python"
+    )]
+    pub interpreter: InterpreterKind,
 }
 
 /// A size from 1 KiB to 4 MiB: less shows nothing, and more is refused by clients.
@@ -283,6 +322,18 @@ fn module(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err(format!("{text:?} is no module; write them like numpy,pandas"))
+}
+
+/// Hundredths of a processor from a number such as 1.5.
+fn processors(text: &str) -> Result<u32, String> {
+    let wrong = || format!("{text:?} is no number of processors above 0; write it like 0.5 or 2");
+    let number: f64 = text.trim().parse().map_err(|_| wrong())?;
+    let percent = (number * 100.0).round();
+    if !(1.0..=1_000_000.0).contains(&percent) {
+        return Err(wrong());
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+    Ok(percent as u32)
 }
 
 /// Tiers that can be required.
@@ -327,13 +378,23 @@ impl Options {
         if let Some(name) = self.pass_env.iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(conflict(format!("--pass-env takes the name of a variable, not {name:?}")));
         }
+        let limits = Limits {
+            memory: self.memory_limit,
+            processes: self.max_processes,
+            open_files: self.max_open_files,
+            disk: self.disk_limit,
+            cpu_percent: self.cpu_limit,
+        };
+        Machine::look().allows(&limits).map_err(conflict)?;
         let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");
         Ok(Settings {
             python: self.python_version,
             backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
             require: self.require_sandbox.map(Tier::from),
-            network: self.network,
-            limits: Limits::default(),
+            docker_image: self.docker_image,
+            network: self.network.unwrap_or(Network::Outbound),
+            network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
+            limits,
             default_timeout: self.default_timeout,
             max_timeout: self.max_timeout,
             max_output_bytes: usize::try_from(self.max_output_bytes).unwrap_or(usize::MAX),
@@ -411,6 +472,7 @@ mod tests {
         );
         assert!(settings.warm_cache);
         assert_eq!((settings.python, settings.require), (None, None));
+        assert_eq!(settings.limits, Limits::default());
     }
 
     #[test]
@@ -425,8 +487,26 @@ mod tests {
     }
 
     #[test]
+    fn processors_are_read_in_parts() {
+        assert_eq!([processors("0.5"), processors("2"), processors("1.25")], [Ok(50), Ok(200), Ok(125)]);
+        for wrong in ["", "0", "-1", "two", "nan", "inf", "0.001"] {
+            assert!(processors(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn values_that_contradict_are_refused_with_exit_code_two() {
-        let wrong: [&[&str]; 8] = [
+        let wrong: [&[&str]; 18] = [
+            &["--memory-limit", "0"],
+            &["--memory-limit=-1G"],
+            &["--memory-limit", "1M"],
+            &["--memory-limit", "900T"],
+            &["--max-processes", "0"],
+            &["--max-processes", "99999999"],
+            &["--cpu-limit", "0"],
+            &["--cpu-limit=-1"],
+            &["--cpu-limit", "100000"],
+            &["--disk-limit", "0"],
             &["--default-timeout", "400"],
             &["--max-timeout", "10"],
             &["--max-output-bytes", "1023"],

@@ -19,16 +19,20 @@
 //!   nothing is started here.*
 //! - [`commands`]: what a person types. *Invariant: only this room and `main` print and choose exit codes.*
 //! - [`server`]: the MCP face. *Invariant: the protocol library's types stay inside; no backend is named.*
+//! - [`session`]: stateful sandboxes and the driver inside them. *Invariant: what comes out of a sandbox is hostile; it
+//!   knows neither the protocol nor the backend.*
 //! - [`execution`]: one run from request to report. *Invariant: it does not know which backend it has.*
 //! - [`script`]: inline metadata. *Invariant: pure; it imports no other room.*
 //! - [`environment`]: the only room that knows uv. *Invariant: uv runs in a sandbox; no code of a package runs here.*
+//! - [`workspace`]: files of one sandbox. *Invariant: every name goes through its one check; no link is followed.*
 //! - [`sandbox`]: the trait and the specification; `linux`, `none` and the choice between them. *Invariant: a
 //!   specification is carried out in full or refused; the choice is made once, at start.*
 //! - `launcher`: the child side. *Invariant: one thread, no runtime, no decision; a layer that cannot be set up ends
 //!   the run.*
 //! - [`seccomp`]: policy text to filter. *Invariant: pure, the same on every platform; `build.rs` uses the same source.*
 //!
-//! Imports go one way: `commands` and `server` -> `execution` -> `environment`, `script` -> `sandbox` -> `launcher`
+//! Imports go one way: `commands` and `server` -> `session` -> `execution` -> `environment`, `script`, `workspace` ->
+//! `sandbox` -> `launcher`
 //! (which takes only the plan) -> `seccomp`.
 
 pub mod cli;
@@ -43,3 +47,4 @@ pub mod seccomp;
 pub mod server;
 pub mod session;
 pub mod settings;
+pub mod workspace;

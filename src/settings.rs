@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::environment::{PythonVersion, SourceBuilds};
-use crate::sandbox::{Backend, Tier, spec::Limits, spec::Network};
+use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::session::SessionSettings;
 
 /// Tools that belong together and can be left out together.
@@ -25,8 +25,12 @@ pub struct Settings {
     pub backend: Backend,
     /// The lowest tier that is accepted at start.
     pub require: Option<Tier>,
+    /// The image of the Docker backend, where the user names one.
+    pub docker_image: Option<String>,
     /// Reach of the network for scripts.
     pub network: Network,
+    /// Who chose it. A default gives way where this machine cannot have it.
+    pub network_choice: Choice,
     /// Limits of one run.
     pub limits: Limits,
     /// Seconds for a call that names no timeout; at most `max_timeout`.

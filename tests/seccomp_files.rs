@@ -1,7 +1,5 @@
 //! Policy files: what is refused, with which words and on which line; and what the embedded files keep to.
-use mcp_python_exec_sandbox::seccomp::compiler::{
-    Answer, Problem, ProblemKind, constant, layers, load, syscalls,
-};
+use mcp_python_exec_sandbox::seccomp::compiler::{Answer, Problem, ProblemKind, layers, load, syscalls};
 use mcp_python_exec_sandbox::seccomp::{
     Arch, Role, Tier, compile, embedded_files, embedded_policy, embedded_text, folder,
 };
@@ -259,7 +257,7 @@ fn constants_are_those_of_the_headers() {
     macro_rules! same {
         ($($name:ident)*) => {
             $(assert_eq!(
-                constant(stringify!($name)).map(|value| value & 0xFFFF_FFFF),
+                mcp_python_exec_sandbox::seccomp::compiler::constant(stringify!($name)).map(|value| value & 0xFFFF_FFFF),
                 Some(u64::try_from(i128::from(libc::$name) & 0xFFFF_FFFF).expect("masked")),
                 stringify!($name)
             );)*
@@ -269,7 +267,7 @@ fn constants_are_those_of_the_headers() {
     same!(CLONE_NEWTIME CLONE_NEWNS CLONE_NEWCGROUP CLONE_NEWUTS CLONE_NEWIPC CLONE_NEWUSER CLONE_NEWPID CLONE_NEWNET);
     same!(PROT_WRITE PROT_EXEC MFD_EXEC S_IFMT S_IFREG S_IFIFO S_IFSOCK);
     same!(AF_UNIX AF_INET AF_INET6 AF_NETLINK SOCK_STREAM SOCK_DGRAM SOCK_RAW SOCK_SEQPACKET);
-    same!(IPPROTO_IP IPPROTO_TCP IPPROTO_UDP NETLINK_ROUTE SOL_SOCKET SOL_TCP TCP_ULP MSG_FASTOPEN);
+    same!(IPPROTO_IP IPPROTO_TCP IPPROTO_UDP NETLINK_ROUTE SOL_SOCKET SOL_TCP TCP_ULP TCP_FASTOPEN_CONNECT MSG_FASTOPEN);
     same!(SO_ATTACH_FILTER SO_ATTACH_BPF SO_ATTACH_REUSEPORT_CBPF SO_ATTACH_REUSEPORT_EBPF PRIO_PROCESS PRIO_PGRP);
     same!(PR_SET_PDEATHSIG PR_GET_PDEATHSIG PR_GET_DUMPABLE PR_SET_DUMPABLE PR_GET_KEEPCAPS PR_SET_KEEPCAPS);
     same!(PR_GET_TIMING PR_SET_NAME PR_GET_NAME PR_GET_SECCOMP PR_SET_SECCOMP PR_CAPBSET_READ PR_CAPBSET_DROP);

@@ -267,8 +267,6 @@ async fn notifications_of_any_kind_get_no_answer() {
 async fn what_this_server_does_not_offer_is_not_found() {
     let mut client = Client::initialized().await;
     for (method, params) in [
-        ("resources/list", json!({})),
-        ("resources/read", json!({"uri": "file:///etc/passwd"})),
         ("prompts/list", json!({})),
         ("prompts/get", json!({"name": "x"})),
         ("logging/setLevel", json!({"level": "info"})),

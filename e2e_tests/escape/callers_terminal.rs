@@ -20,7 +20,7 @@ attempt("consoles", consoles)
         case("/dev/tty", "ok", "ENOENT"),
         case("session", "*", "own"),
         case("streams", "terminal", "none"),
-        case("consoles", "some", "none"),
+        case("consoles", "some", "none").confined("EACCES"),
     ],
 )
 .staged(stage)

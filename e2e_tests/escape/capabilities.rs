@@ -11,9 +11,10 @@ def status(names):
         return [line.split()[1] for line in file if line.startswith(names)]
 
 def none_left():
-    return "none" if set(int(value, 16) for value in status(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"))) == {0} else "some"
+    return "none" if set(int(value, 16) for value in status(("CapInh", "CapPrm", "CapEff", "CapAmb"))) == {0} else "some"
 
 attempt("capability sets", none_left)
+attempt("bounding set", lambda: "empty" if int(status(("CapBnd",))[0], 16) == 0 else "full")
 attempt("no_new_privs", lambda: "set" if status(("NoNewPrivs",)) == ["1"] else "unset")
 attempt("seccomp", lambda: "filter" if status(("Seccomp:",)) == ["2"] else "off")
 header = struct.pack("Ii", 0x20080522, 0)
@@ -28,6 +29,8 @@ attempt("user", lambda: "root" if 0 in os.getresuid() + os.getresgid() else "ord
 "#,
     &[
         case("capability sets", "some", "none").namespaces("none"),
+        // An ordinary user cannot empty it; without new privileges nothing is taken from it.
+        case("bounding set", "full", "empty").confined("empty|full").namespaces("empty"),
         case("no_new_privs", "unset", "set").namespaces("set"),
         case("seccomp", "off", "filter"),
         case("capset", "ok", "EPERM").namespaces("EPERM"),

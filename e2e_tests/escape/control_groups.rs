@@ -6,9 +6,10 @@ pub const PROPERTY: Property = Property::probe(
     "control_groups",
     "A script cannot mount or reach control groups, nor set a release agent",
     r#"
-os.makedirs("/tmp/groups", exist_ok=True)
-attempt("mount, version 1", lambda: syscall("mount", b"none", b"/tmp/groups", b"cgroup", 0, b"rdma"))
-attempt("mount, version 2", lambda: syscall("mount", b"none", b"/tmp/groups", b"cgroup2", 0, None))
+groups = f"{SCRATCH}/groups".encode()
+os.makedirs(groups, exist_ok=True)
+attempt("mount, version 1", lambda: syscall("mount", b"none", groups, b"cgroup", 0, b"rdma"))
+attempt("mount, version 2", lambda: syscall("mount", b"none", groups, b"cgroup2", 0, None))
 attempt("in a namespace of its own", in_child(lambda: syscall("unshare", NEW["cgroup"])))
 attempt("/sys/fs/cgroup", lambda: os.listdir("/sys/fs/cgroup") and None)
 def agent():

@@ -6,9 +6,12 @@ pub const PROPERTY: Property = Property::probe(
     "device_requests",
     "Of ioctl a script can use a list, whatever the upper half of the request holds",
     r#"
-path = f"/tmp/request-{os.getpid()}"
+path = f"{SCRATCH}/request-{os.getpid()}"
 file = os.open(path, os.O_CREAT | os.O_RDWR)
-names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+try:
+    names = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+except OSError:
+    names = socket.socketpair()[0]
 space = os.open("/proc/self/ns/user", os.O_RDONLY)
 buffer = ctypes.create_string_buffer(256)
 

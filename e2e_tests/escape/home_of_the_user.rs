@@ -25,7 +25,7 @@ attempt("by ~", lambda: "empty" if os.listdir(os.path.expanduser("~")) == [] els
         case(".bash_history", "private", "ENOENT").namespaces("ENOENT"),
         // Environments may lie below it, and the folders above them are there.
         case("the folder itself", "private", "nothing of it|ENOENT").namespaces("ENOENT"),
-        case("by ~", "something", "empty").namespaces("empty"),
+        case("by ~", "something", "empty").confined("empty").namespaces("empty"),
     ],
 )
 .staged(stage);

@@ -14,7 +14,8 @@ pub const PROPERTY: Property = Property::steps(
 
 const EVERYWHERE: &str = r#"
 tried = 0
-for folder, folders, names in os.walk("/"):
+tops = ["/", "/usr", "/etc", "/var", "/dev", "/tmp", "/home", "/root", "/lib", "/bin", os.path.dirname(os.__file__), sys.prefix]
+for folder, folders, names in (found for top in tops for found in [*os.walk(top)] or [(top, [], ["passwd", "x"])]):
     if folder.startswith("/proc"):
         folders.clear()
         continue
@@ -33,7 +34,7 @@ for folder, folders, names in os.walk("/"):
             outcome_of(act)
     if len(folder.split("/")) > 4:
         folders.clear()
-attempt("tried", lambda: "enough" if tried > 500 else "little")
+attempt("tried", lambda: "enough" if tried > 60 else "little")
 "#;
 
 /// Path to kind, size, times, owner and mode, three levels deep, of folders that a run has in reach or might have.

@@ -1,8 +1,24 @@
 //! Escapes, each tried by a script of its own in a sandbox of its own, after a control outside has shown that the
 //! attempt would succeed there. A file for each property; SECURITY.md has the table.
 //!
+//! Arguments: words that names of properties contain; `--full` or `--confined` for one tier; `--list`.
+//!
 //! Environment: `TEST_USER` is the ordinary user to run as besides root; `ESCAPE_BINARY`, `ESCAPE_UV` and
 //! `ESCAPE_PYTHON` are the server, uv and the Python for controls where the suite runs elsewhere than it was built.
+
+// Properties are data with one shape, whatever a single one of them needs of it.
+#![allow(
+    clippy::unnecessary_wraps,
+    clippy::unused_self,
+    clippy::type_complexity,
+    reason = "one shape for all"
+)]
+#![allow(
+    clippy::doc_markdown,
+    clippy::format_collect,
+    clippy::field_reassign_with_default,
+    reason = "prose and data"
+)]
 
 mod harness;
 mod situation;
@@ -78,6 +94,7 @@ properties! {
     set_user_id_files
     shared_memory
     standard_input
+    surfaces
     symbolic_links
     sys_folder
     terminal_input
@@ -93,13 +110,19 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     }
+    let has = |flag: &str| filters.iter().any(|word| word == flag);
+    let tiers: Vec<bool> = match (has("--full"), has("--confined")) {
+        (true, false) => vec![false],
+        (false, true) => vec![true],
+        _ => vec![false, true],
+    };
     let words: Vec<&String> = filters.iter().filter(|word| !word.starts_with('-')).collect();
     let chosen: Vec<&'static Property> = ALL
         .iter()
         .copied()
         .filter(|property| words.is_empty() || words.iter().any(|word| property.name.contains(word.as_str())))
         .collect();
-    match run(&chosen) {
+    match run(&chosen, &tiers) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -109,10 +132,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(chosen: &[&'static Property]) -> Result<bool, String> {
+fn run(chosen: &[&'static Property], tiers: &[bool]) -> Result<bool, String> {
     let folder =
         tempfile::Builder::new().prefix("escape-suite-").tempdir().map_err(|error| error.to_string())?;
-    let (situations, missing) = situation::all(folder.path())?;
+    let (situations, missing) = situation::all(folder.path(), tiers)?;
     for reason in missing {
         eprintln!("not tried: {reason}");
     }

@@ -6,7 +6,7 @@ pub const PROPERTY: Property = Property::probe(
     "mounting",
     "A script cannot mount, remount or unmount",
     r#"
-folder = "/tmp/mount-here"
+folder = f"{SCRATCH}/mount-here"
 os.makedirs(folder, exist_ok=True)
 here = folder.encode()
 

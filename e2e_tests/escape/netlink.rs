@@ -26,7 +26,7 @@ def add_address():
 attempt("adding an address", add_address)
 "#,
     &[
-        case("route", "ok", "ok").seccomp("ok"),
+        case("route", "ok", "ok").confined("EAFNOSUPPORT").seccomp("ok"),
         case("usersock", "*", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
         case("firewall", "*", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
         case("sock_diag", "ok|EPROTONOSUPPORT", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),

@@ -1,6 +1,6 @@
 //! The host's root is left behind altogether: no mount of it is attached anywhere.
 
-use crate::harness::{Property, case};
+use crate::harness::{Need, Property, case};
 
 pub const PROPERTY: Property = Property::probe(
     "old_root",
@@ -40,4 +40,5 @@ attempt("where the root was put together", lambda: os.listdir("/tmp/tmp") and No
         case("writable mounts", "more", "scratch").namespaces("scratch"),
         case("where the root was put together", "*", "ENOENT").namespaces("ENOENT"),
     ],
-);
+)
+.needs(&[Need::Namespaces]);

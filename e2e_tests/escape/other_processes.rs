@@ -25,17 +25,17 @@ attempt("owner of a pipe", lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, pid
 "#,
     &[
         case("signal 0", "ok", "ESRCH").namespaces("ESRCH").landlock("EPERM|ok"),
-        case("pidfd", "ok", "ESRCH").namespaces("ESRCH"),
+        case("pidfd", "ok", "ESRCH").confined("ok").namespaces("ESRCH"),
         case("limits, read", "ok", "ESRCH").namespaces("ESRCH"),
         case("limits, set", "ok", "ESRCH").namespaces("ESRCH"),
         case("priority", "ok", "ESRCH").namespaces("ESRCH"),
         case("io priority", "ok", "ESRCH").namespaces("ESRCH"),
         case("affinity", "ok", "ESRCH").namespaces("ESRCH"),
         case("scheduler", "ok", "ESRCH").namespaces("ESRCH"),
-        case("session", "ok", "ESRCH").namespaces("ESRCH"),
+        case("session", "ok", "ESRCH").confined("ok").namespaces("ESRCH"),
         case("pages", "ok", "EPERM").namespaces("ESRCH"),
         case("/proc", "ok", "ENOENT").namespaces("ENOENT"),
-        case("owner of a pipe", "ok", "ESRCH").namespaces("ESRCH"),
+        case("owner of a pipe", "ok", "ESRCH").confined("ok").namespaces("ESRCH"),
     ],
 )
 .staged(stage);

@@ -1,6 +1,6 @@
 //! Each namespace of a run is its own.
 
-use crate::harness::{Ground, Property, Stage, case};
+use crate::harness::{Ground, Need, Property, Stage, case};
 
 pub const PROPERTY: Property = Property::probe(
     "own_namespaces",
@@ -23,7 +23,8 @@ attempt("host name", lambda: "own" if os.uname().nodename != ARGS["host"] else "
         case("host name", "shared", "own").namespaces("own"),
     ],
 )
-.staged(stage);
+.staged(stage)
+.needs(&[Need::Namespaces]);
 
 fn stage(_: &Ground) -> Result<Stage, String> {
     let name = |kind: &str| {

@@ -12,10 +12,10 @@ page = mmap.mmap(-1, 4096)
 address = ctypes.addressof(ctypes.c_char.from_buffer(page))
 attempt("vmsplice", lambda: syscall("vmsplice", write, ctypes.create_string_buffer(struct.pack("QQ", address, 16)), 1, 0))
 attempt("remap_file_pages", lambda: syscall("remap_file_pages", address, 4096, 0, 0, 0))
-path = f"/tmp/lease-{os.getpid()}"
+path = f"{SCRATCH}/lease-{os.getpid()}"
 file = os.open(path, os.O_CREAT | os.O_RDWR)
 attempt("lease", lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK))
-folder = os.open("/tmp", os.O_RDONLY)
+folder = os.open(SCRATCH, os.O_RDONLY)
 attempt("folder notification", lambda: fcntl.fcntl(folder, fcntl.F_NOTIFY, 0))
 attempt("memfd_secret", lambda: os.close(syscall("memfd_secret", 0)))
 attempt("migrate_pages", lambda: syscall("migrate_pages", 0, 0, None, None))

@@ -25,7 +25,7 @@ attempt("core files, now", lambda: "none" if resource.getrlimit(resource.RLIMIT_
 attempt("priority", in_child(lambda: os.nice(-5) and None))
 attempt("real-time scheduling", in_child(lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))))
 def crash():
-    folder = f"/tmp/crash-{os.getpid()}"
+    folder = f"{SCRATCH}/crash-{os.getpid()}"
     os.mkdir(folder)
     os.chdir(folder)
     child = os.fork()

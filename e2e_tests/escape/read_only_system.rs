@@ -30,7 +30,7 @@ mode = stat.S_IMODE(os.stat("/usr/bin/env").st_mode)
 attempt("permissions", lambda: os.chmod("/usr/bin/env", mode))
 attempt("times", lambda: os.utime("/usr/bin/env", ns=(os.stat("/usr/bin/env").st_atime_ns, os.stat("/usr/bin/env").st_mtime_ns)))
 attempt("attributes", lambda: os.removexattr("/usr/bin/env", "user.none"))
-attempt("by a hard link", lambda: (os.link("/usr/bin/env", "/tmp/linked"), os.unlink("/tmp/linked")) and None)
+attempt("by a hard link", lambda: (os.link("/usr/bin/env", f"{SCRATCH}/linked"), os.unlink(f"{SCRATCH}/linked")) and None)
 attempt("removal", lambda: os.rename("/usr/bin/env", "/usr/bin/env2"))
 "#,
     &[
@@ -44,10 +44,11 @@ attempt("removal", lambda: os.rename("/usr/bin/env", "/usr/bin/env2"))
         case("/proc", "*", "EROFS|EACCES|ENOENT").namespaces("EROFS|EACCES|ENOENT"),
         case("/var", "EACCES", "EROFS|EACCES").outside_root("ok").namespaces("EROFS"),
         case("/home", "EACCES", "EROFS|EACCES").outside_root("ok").namespaces("EROFS"),
-        case("anywhere else", "*", "nowhere"),
-        case("permissions", "EPERM", "EROFS|EPERM").outside_root("ok").namespaces("EROFS"),
-        case("times", "EPERM|EACCES", "EROFS|EACCES|EPERM").outside_root("ok").namespaces("EROFS"),
-        case("attributes", "*", "EROFS|EACCES|EPERM").namespaces("EROFS|EACCES|EPERM"),
+        case("anywhere else", "*", "nowhere").confined("nowhere|EACCES"),
+        // In the confined tier done without effect, and said to be done: shutil and pip ask for it.
+        case("permissions", "EPERM", "EROFS|EPERM").confined("ok").outside_root("ok").namespaces("EROFS"),
+        case("times", "EPERM|EACCES", "EROFS|EACCES|EPERM").confined("ok").outside_root("ok").namespaces("EROFS"),
+        case("attributes", "*", "EROFS|EACCES|EPERM").confined("ok").namespaces("EROFS|EACCES|EPERM"),
         case("by a hard link", "*", "EXDEV|EPERM|EACCES").namespaces("EXDEV|EPERM|EACCES"),
         case("removal", "*", "EROFS|EACCES|EXDEV"),
     ],

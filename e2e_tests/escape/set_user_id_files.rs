@@ -26,23 +26,28 @@ def honoured():
 attempt("set-user-ID files of the system", honoured)
 
 def own():
-    path = f"/tmp/suid-{os.getpid()}"
+    path = f"{SCRATCH}/suid-{os.getpid()}"
     with open("/bin/cat", "rb") as program, open(path, "wb") as copy:
         copy.write(program.read())
     os.chmod(path, 0o6755)
     child = os.popen(f"{path} /proc/self/status").read()
     os.unlink(path)
+    if not child:
+        return "cannot be run"
     ids = next(line for line in child.splitlines() if line.startswith("Uid")).split()[1:]
     return "own user" if set(ids) == {str(os.getuid())} else "another"
 
 attempt("a set-user-ID file of its own", own)
+attempt("a program of root's", lambda: "own user" if "NoNewPrivs:\t1" in open("/proc/self/status").read() else "root")
 attempt("every mount", lambda: "nosuid" if all(
     "nosuid" in line.split()[5] for line in open("/proc/self/mountinfo")) else "suid")
 "#,
     &[
-        case("set-user-ID files of the system", "honoured|there is none", "ignored|there is none").namespaces("ignored|there is none"),
-        case("a set-user-ID file of its own", "own user", "own user").namespaces("own user"),
-        case("every mount", "suid", "nosuid").namespaces("nosuid"),
+        // The confined tier mounts nothing: there no new privileges alone is what ignores them.
+        case("set-user-ID files of the system", "honoured|there is none", "ignored|there is none").confined("*").namespaces("ignored|there is none"),
+        case("a set-user-ID file of its own", "own user", "own user").confined("own user|cannot be run").namespaces("own user"),
+        case("a program of root's", "root", "own user").namespaces("own user"),
+        case("every mount", "suid", "nosuid").confined("*").namespaces("nosuid"),
     ],
 )
 .known_as(&["CVE-2021-4034", "CVE-2019-18634"]);

@@ -1,11 +1,12 @@
 //! Who runs the suite, in which tier: root and an ordinary user where there are both.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::harness::alone::Layer;
-use crate::harness::ground::{Ground, User};
+use crate::harness::ground::{Ground, User, python};
 
 /// What the machine offers.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +42,9 @@ impl Machine {
     }
 }
 
-/// All situations that this machine and this user allow, and why others are not among them.
-pub fn all(folder: &Path) -> Result<(Vec<Situation>, Vec<String>), String> {
+/// All situations that this machine and this user allow, and why others are not among them. `tiers` says of each
+/// tier to run in whether it is the confined one.
+pub fn all(folder: &Path, tiers: &[bool]) -> Result<(Vec<Situation>, Vec<String>), String> {
     let words = |error: std::io::Error| format!("{}: {error}", folder.display());
     // The folder above has to be passable for every user, and the server's file readable: the build's folder may
     // lie below a home.
@@ -54,15 +56,16 @@ pub fn all(folder: &Path) -> Result<(Vec<Situation>, Vec<String>), String> {
     fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).map_err(words)?;
     let (users, missing) = users();
     let machine = Machine::look();
-    let situations = users.into_iter().map(|user| {
+    let tiers = |user: User| tiers.iter().map(move |confined| (user.clone(), *confined));
+    let situations = users.into_iter().flat_map(tiers).map(|(user, confined)| {
         let home = folder.join(format!("home-{}", user.name));
         fs::create_dir_all(&home).map_err(words)?;
         fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).map_err(words)?;
         if let Some((uid, gid)) = user.ids {
             std::os::unix::fs::chown(&home, Some(uid), Some(gid)).map_err(words)?;
         }
-        let name = format!("{}, full", user.name);
-        Ok(Situation { name, user, confined: false, machine, binary: binary.clone(), home })
+        let name = format!("{}, {}", user.name, if confined { "confined" } else { "full" });
+        Ok(Situation { name, user, confined, machine, binary: binary.clone(), home })
     });
     Ok((situations.collect::<Result<_, String>>()?, missing))
 }
@@ -86,6 +89,12 @@ fn users() -> (Vec<User>, Vec<String>) {
     }
 }
 
+/// Starts what follows where the kernel refuses namespaces and mounts, as under Docker's default profile.
+fn without_namespaces() -> Vec<OsString> {
+    let code = include_str!("harness/without_namespaces.py");
+    vec![python().into(), "-I".into(), "-c".into(), code.into()]
+}
+
 fn ids_of(name: &str) -> Option<(u32, u32)> {
     let table = fs::read_to_string("/etc/passwd").ok()?;
     let fields =
@@ -107,14 +116,15 @@ impl Situation {
             folder,
             binary: self.binary.clone(),
             home: self.home.clone(),
-            tier_flags: Vec::new(),
-            wrapper: Vec::new(),
+            confined: self.confined,
+            wrapper: if self.confined { without_namespaces() } else { Vec::new() },
         })
     }
 
-    /// Why one layer alone is not tried here. Without namespaces a probe of root's would be root on this machine.
+    /// Why one layer alone is not tried here: layers are the same in both tiers. Without namespaces a probe of root's would be root on this machine.
     pub fn cannot_be_alone(&self, layer: Layer) -> Option<String> {
         match layer {
+            _ if self.confined => Some(format!("{}: tried in the full tier", layer.name())),
             Layer::Landlock if self.machine.landlock == 0 => {
                 Some("Landlock alone: the kernel has none".to_owned())
             }

@@ -28,7 +28,7 @@ attempt("its kind", lambda: "device" if stat.S_ISCHR(os.fstat(0).st_mode) else "
 "#,
     &[
         case("standard input", "request of the client", "empty"),
-        case("standard input of other processes", "*", "none"),
+        case("standard input of other processes", "*", "none").confined("none|EACCES"),
         case("its kind", "pipe", "device"),
     ],
 )

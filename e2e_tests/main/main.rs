@@ -10,5 +10,7 @@ mod client;
 mod command_line;
 mod good_programs;
 mod lifetimes;
+mod limits;
 mod output;
 mod python_client;
+mod sessions;

@@ -2,6 +2,7 @@
 
 mod cache;
 mod doctor;
+mod image;
 pub mod policy;
 mod progress;
 mod run;
@@ -12,6 +13,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -19,7 +21,8 @@ use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
 use crate::execution::{Engine, ExecutionError};
 use crate::sandbox::Sandbox;
-use crate::sandbox::select::select;
+use crate::sandbox::docker::DockerOptions;
+use crate::sandbox::select::{network, select};
 use crate::settings::Settings;
 
 /// Exit code where this program itself failed and nothing of a script was run, as `env` and `docker run` use it.
@@ -48,6 +51,7 @@ pub fn main() -> ExitCode {
             Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
             Some(Command::Cache { action }) => cache::cache(settings, action).await,
             Some(Command::Policy { action }) => policy_action(action),
+            Some(Command::Image(command)) => image::image(settings, command).await,
         }
     });
     // A thread that still waits for standard input must not hold the end up.
@@ -103,11 +107,26 @@ fn fail(message: &str) -> ExitCode {
 
 /// Puts the rooms together.
 async fn engine(settings: Settings) -> Result<Arc<Engine>, String> {
-    let sandbox = select(settings.backend, settings.require).await.map_err(|error| error.to_string())?;
+    let sandbox = sandbox(&settings).await?;
     engine_with(settings, sandbox)
 }
 
-fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
+/// The backend that the settings ask for.
+async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
+    let cache = || {
+        HostEnv::capture().xdg("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("mcp-python-exec-sandbox"))
+    };
+    let docker = DockerOptions {
+        image: settings.docker_image.clone(),
+        folder: settings.data_dir.clone().or_else(cache).map(|folder| folder.join("docker")),
+    };
+    select(settings.backend, settings.require, &docker).await.map_err(|error| error.to_string())
+}
+
+fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
+    sandbox.carries(&settings.limits).map_err(|missing| format!("{}. {}", missing.reason, missing.remedy))?;
+    let network = network(sandbox.as_ref(), settings.network, settings.network_choice);
+    settings.network = network.map_err(|error| error.to_string())?;
     let options = Options {
         data_dir: settings.data_dir.clone(),
         uv: settings.uv.clone(),
@@ -121,6 +140,14 @@ fn engine_with(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engi
     let environments = Environments::open(options, HostEnv::capture(), Arc::clone(&sandbox));
     let environments = environments.map_err(|error| error.to_string())?;
     Ok(Arc::new(Engine::new(settings, sandbox, environments)))
+}
+
+/// How long this program waits at its end until everything that it started is gone.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// Ends what still lives. What takes longer than that is found and removed at the next start.
+async fn close(sandbox: &dyn Sandbox) {
+    let _ = tokio::time::timeout(CLOSING, sandbox.close()).await;
 }
 
 /// A script from a file or, for `-`, from standard input.

@@ -8,10 +8,10 @@ use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
 use super::progress::Line;
-use super::{TIMED_OUT, engine, fail, print, read_script, words};
+use super::{TIMED_OUT, close, engine, fail, print, read_script, words};
 use crate::cli::RunArgs;
 use crate::execution::{Engine, ExecutionRequest, Progress, ProgressSink};
-use crate::sandbox::{OutputStream, Running, WaitError};
+use crate::sandbox::{OutputStream, Running, StartError, WaitError};
 use crate::settings::Settings;
 
 /// Bytes passed on at once: the size of a pipe's buffer.
@@ -31,11 +31,13 @@ pub async fn run(settings: Settings, args: RunArgs) -> ExitCode {
         Ok(engine) => engine,
         Err(error) => return fail(&error),
     };
-    tokio::select! {
+    let code = tokio::select! {
         code = prepare_and_run(&engine, &request, args.explain) => code,
         // What was started is killed when the other branch is dropped.
         _ = tokio::signal::ctrl_c() => ExitCode::from(128 + 2),
-    }
+    };
+    close(engine.sandbox().as_ref()).await;
+    code
 }
 
 async fn prepare_and_run(engine: &Engine, request: &ExecutionRequest, explain: bool) -> ExitCode {
@@ -60,6 +62,10 @@ async fn prepare_and_run(engine: &Engine, request: &ExecutionRequest, explain: b
     }
     match engine.sandbox().start(&prepared.spec).await {
         Ok(running) => pass_through(running, deadline, request.timeout).await,
+        Err(error @ StartError::ProgramMissing(_)) => {
+            engine.forget(prepared.environment).await;
+            fail(&format!("{error}: the environment was removed from outside. Run it again: it is made anew"))
+        }
         Err(error) => fail(&error.to_string()),
     }
 }
@@ -78,7 +84,12 @@ async fn pass_through(mut running: Running, deadline: Instant, timeout: Duration
     };
     let ((), (), end) = tokio::join!(stdout, stderr, end);
     match end {
-        Ok(outcome) => ExitCode::from(u8::try_from(outcome.status.code() & 0xff).unwrap_or(u8::MAX)),
+        Ok(outcome) => {
+            if let Some(limit) = outcome.limit {
+                eprintln!("note: the script reached a limit: {limit}");
+            }
+            ExitCode::from(u8::try_from(outcome.status.code() & 0xff).unwrap_or(u8::MAX))
+        }
         Err(WaitError::Killed) => {
             eprintln!(
                 "error: the script was ended after {} seconds; --timeout allows more",

@@ -5,23 +5,26 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::{engine_with, fail};
+use super::{close, engine_with, fail, sandbox};
 use crate::execution::overview::Overview;
 use crate::execution::validation::Validation;
 use crate::execution::{
     Engine, Execute, ExecutionError, ExecutionReport, ExecutionRequest, FailureKind, ProgressSink, warm,
 };
 use crate::sandbox::BoxFuture;
-use crate::sandbox::select::select;
+use crate::sandbox::select::Choice;
+use crate::sandbox::spec::Network;
 use crate::server::{self, Services};
+use crate::session::interpreter::Interpreter;
 use crate::session::python::{EngineSource, LocalPython};
-use crate::session::{SessionError, Sessions, interpreter::Interpreter, python};
+use crate::session::{InterpreterKind, Sessions};
 use crate::settings::Settings;
 
 /// Serves until the end of input or a signal.
 pub async fn serve(settings: Settings) -> ExitCode {
     let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
-    if settings.require.is_some() {
+    let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
+    if settings.require.is_some() || settings.limits.cpu_percent.is_some() || asked {
         // A requirement is answered before anything else.
         if let Err(error) = deferred.engine().await {
             return fail(&error.message);
@@ -39,12 +42,14 @@ pub async fn serve(settings: Settings) -> ExitCode {
             std::future::pending::<()>().await;
         }
     };
-    let sessions = match sessions(&deferred, &settings) {
-        Ok(sessions) => Some(sessions),
-        Err(error) => return fail(&error.to_string()),
-    };
-    let services = Services { executor: deferred, sessions };
-    match server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await {
+    let sessions = Some(sessions(&deferred, &settings));
+    let services = Services { executor: deferred.clone(), sessions };
+    let served =
+        server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await;
+    if let Some(engine) = deferred.engine.get() {
+        close(engine.sandbox().as_ref()).await;
+    }
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
@@ -60,17 +65,15 @@ async fn get_ready(engine: &Arc<Engine>) {
     warm::warm(Arc::clone(engine)).await;
 }
 
-/// Stateful sandboxes with the interpreter that was asked for. A new one is a line here.
-fn sessions(engine: &Arc<Deferred>, settings: &Settings) -> Result<Sessions, SessionError> {
+/// Stateful sandboxes with the interpreter that was asked for.
+fn sessions(engine: &Arc<Deferred>, settings: &Settings) -> Sessions {
     let wanted = &settings.sessions;
-    let interpreter: Arc<dyn Interpreter> = match wanted.interpreter.as_str() {
-        python::NAME => Arc::new(LocalPython::new(Arc::clone(engine) as _, wanted.max_image_bytes)),
-        name => {
-            let (name, known) = (name.to_owned(), python::NAME.to_owned());
-            return Err(SessionError::NoInterpreter { name, known });
+    let interpreter: Arc<dyn Interpreter> = match wanted.interpreter {
+        InterpreterKind::Python => {
+            Arc::new(LocalPython::new(Arc::clone(engine) as _, wanted.max_image_bytes))
         }
     };
-    Ok(Sessions::new(interpreter, wanted.clone()))
+    Sessions::new(interpreter, wanted.clone())
 }
 
 /// The engine while it comes up: the client's first request is answered before the sandbox has proved itself.
@@ -82,8 +85,7 @@ struct Deferred {
 impl Deferred {
     async fn engine(&self) -> Result<&Arc<Engine>, ExecutionError> {
         let build = || async {
-            let sandbox = select(self.settings.backend, self.settings.require).await;
-            let sandbox = sandbox.map_err(|error| error.to_string())?;
+            let sandbox = sandbox(&self.settings).await?;
             engine_with(self.settings.clone(), sandbox)
         };
         self.engine.get_or_try_init(build).await.map_err(|message: String| {

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::dates;
 use super::failure::{EnvironmentError, Step, from_uv};
-use super::files::{Folders, seal};
+use super::figures;
+use super::files::{Folders, free_space, seal};
 use super::interpreters::Interpreter;
 use super::job::{JobFolder, Runner, StepOutput};
 use super::progress::Reporter;
@@ -17,8 +18,14 @@ use super::service::Environments;
 use super::source::{SourceBuilds, Sources};
 use super::uv::Uv;
 use super::venv;
+use super::watch::Watched;
 use crate::sandbox::spec::{Mount, Network};
+use crate::script::Requirement;
 use crate::script::tool_uv::Closed;
+
+/// How much of the disk a download takes at least: unpacked in the environment to some three times its size. The package
+/// cache may hold it already.
+const UNPACKED: u64 = 3;
 
 /// Everything that both steps need.
 #[derive(Debug)]
@@ -106,27 +113,47 @@ impl Builder<'_> {
 
     /// Installs exactly these files.
     pub async fn install(&self, resolution: &Resolution) -> Result<Built, EnvironmentError> {
+        self.check_space(resolution.size)?;
         let root = self.empty()?;
         if resolution.packages > 0 {
             self.reporter.phase("downloading and installing packages", 0, resolution.packages);
             let lock_file = self.job.write("pylock.toml", &resolution.lock_file)?;
-            let mut args = words(&["pip", "install", "--only-binary", ":all:", "--no-deps", "--python"]);
-            args.extend([text(&root.join("bin/python")), "-r".to_owned(), text(&lock_file)]);
+            let args = install_args(&root.join("bin/python"), &lock_file);
             let mut mounts = resolution.wheels.clone();
             mounts.extend(venv::folders(&root, self.interpreter).into_iter().map(Mount::read_write));
-            let output = self.uv(args, self.config(), mounts).await?;
+            let watched = Watched {
+                packages: venv::packages(&root, self.interpreter),
+                cache: self.runner.package_cache.clone(),
+                total: resolution.packages,
+                size: resolution.size,
+            };
+            let output = watched.during(self.reporter, self.uv(args, self.config(), mounts)).await?;
             self.check(Step::Install, &output)?;
             self.reporter.phase("packages installed", resolution.packages, resolution.packages);
         }
         let sealing = root.clone();
+        let interpreter = self.interpreter.clone();
         let size = tokio::task::spawn_blocking(move || {
             let _ = std::fs::remove_file(sealing.join(".lock"));
+            figures::add(&sealing, &interpreter)?;
             seal(&sealing, Folders::Open)
         })
         .await
         .map_err(|error| EnvironmentError::Sandbox(error.to_string()))?
         .map_err(|error| EnvironmentError::storage("the environment could not be sealed", &error))?;
         Ok(Built { path: root, size })
+    }
+
+    /// Better now than after minutes of downloading.
+    fn check_space(&self, download: u64) -> Result<(), EnvironmentError> {
+        let needed = download.saturating_mul(UNPACKED);
+        match free_space(self.job.path()) {
+            Some(free) if free < needed => Err(EnvironmentError::Storage {
+                context: format!("the dependencies need about {} MB of disk", needed >> 20),
+                reason: format!("{} MB are free in {}", free >> 20, self.job.path().display()),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn empty(&self) -> Result<PathBuf, EnvironmentError> {
@@ -152,7 +179,7 @@ impl Builder<'_> {
 
     /// The script's settings with the user's indexes after the script's own. What is built, and how far back the
     /// packages go, is not the script's alone to say.
-    fn config(&self) -> toml::Table {
+    pub(super) fn config(&self) -> toml::Table {
         let mut config = self.runner.index.to_toml();
         let mut script = self.request.tool_uv.clone();
         script.no_build = Closed::default();
@@ -180,8 +207,16 @@ impl Builder<'_> {
             return Ok(());
         }
         tracing::debug!(?step, code = output.code, "uv failed");
-        Err(from_uv(step, &self.interpreter.version, output.code, &output.stderr))
+        let error = from_uv(step, &self.interpreter.version, output.code, &output.stderr);
+        Err(error.with_suggestions(self.request.requirements.iter().map(Requirement::name)))
     }
+}
+
+/// uv's arguments for installing exactly the files of a lock file.
+pub(super) fn install_args(python: &Path, lock_file: &Path) -> Vec<String> {
+    let mut args = words(&["pip", "install", "--only-binary", ":all:", "--no-deps", "--python"]);
+    args.extend([text(python), "-r".to_owned(), text(lock_file)]);
+    args
 }
 
 fn words(words: &[&str]) -> Vec<String> {

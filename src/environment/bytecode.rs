@@ -5,7 +5,6 @@
 //! file appears by a rename, so a run that reads the folder meanwhile sees it whole or not at all.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::failure::EnvironmentError;
 use super::interpreters::Interpreter;
@@ -20,23 +19,24 @@ if hasattr(os, 'nice'):
 sys.exit(0 if compileall.compile_dir(sys.argv[1], maxlevels=40, quiet=2, workers=1) else 1)
 ";
 
-/// Compiles everything below `folder`. Sources that do not compile are passed over: some packages ship templates
+/// Compiles everything below the mount's folder. Sources that do not compile are passed over: some packages ship templates
 /// and tests for other versions.
 pub async fn compile(
     runner: &Runner,
     interpreter: &Interpreter,
-    folder: &Path,
+    mount: Mount,
 ) -> Result<(), EnvironmentError> {
+    let folder = mount.target.clone();
     let args = ["-I", "-S", "-c", COMPILE].map(str::to_owned).into_iter();
     let command = Command {
         program: interpreter.executable.clone(),
         args: args.chain([folder.to_string_lossy().into_owned()]).collect(),
         env: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
-        cwd: folder.to_owned(),
+        cwd: folder.clone(),
     };
     let mut mounts = interpreter.mounts();
-    mounts.retain(|mount| mount.target != folder);
-    mounts.push(Mount::read_write(folder));
+    mounts.retain(|other| other.target != folder);
+    mounts.push(mount);
     let spec = SandboxSpec {
         role: Role::Prepare,
         command,

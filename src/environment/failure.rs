@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::redact::redact;
 use super::request::PROJECT_NAME;
+use super::suggest::meant;
 
 /// Why an environment could not be had. Nothing half-built is left under a final name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -123,6 +124,20 @@ pub enum EnvironmentError {
         /// The time that was allowed.
         after: Duration,
     },
+    /// The backend's own programs are not there, or not yet.
+    #[error("{0}")]
+    NotReady(String),
+    /// The backend's set of programs has no interpreter that would do.
+    #[error(
+        "no Python {wanted} in the sandbox's image. Available: {available}. Ask for one of these, or make an image \
+         that has it: `image build --python VERSION`"
+    )]
+    NotInImage {
+        /// The version or range that was wanted.
+        wanted: String,
+        /// Versions that are there, newest first, or `none`.
+        available: String,
+    },
     /// The sandbox for uv could not be built.
     #[error("uv could not be started in its sandbox: {0}")]
     Sandbox(String),
@@ -156,14 +171,16 @@ impl EnvironmentError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NoUv { .. } | Self::BadUv { .. } => ErrorKind::Uv,
-            Self::NoInterpreter { .. } | Self::PythonExcluded { .. } => ErrorKind::Interpreter,
+            Self::NoInterpreter { .. } | Self::NotInImage { .. } | Self::PythonExcluded { .. } => {
+                ErrorKind::Interpreter
+            }
             Self::Refused(_) => ErrorKind::Refused,
             Self::Unsatisfiable { .. } | Self::NoWheel { .. } => ErrorKind::Resolution,
             Self::Unreachable { .. } => ErrorKind::Network,
             Self::Installation { .. } | Self::BuildFailed { .. } => ErrorKind::Installation,
             Self::Storage { .. } => ErrorKind::Storage,
             Self::TimedOut { .. } => ErrorKind::Timeout,
-            Self::Sandbox(_) => ErrorKind::Sandbox,
+            Self::Sandbox(_) | Self::NotReady(_) => ErrorKind::Sandbox,
         }
     }
 
@@ -178,6 +195,19 @@ impl EnvironmentError {
             | Self::Installation { detail, .. } => detail,
             _ => "",
         }
+    }
+
+    /// Adds what may have been meant by names that stand in the reason.
+    pub(super) fn with_suggestions<'a>(mut self, names: impl Iterator<Item = &'a str>) -> Self {
+        let Self::Unsatisfiable { reason, .. } = &mut self else { return self };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let words: Vec<String> = reason.split(|c| !is_name(c)).map(str::to_owned).collect();
+        for name in names.filter(|name| words.iter().any(|word| word == name)) {
+            if let Some(package) = meant(name).filter(|package| !words.iter().any(|word| word == package)) {
+                reason.extend([". For ", name, ": did you mean ", package, "?"]);
+            }
+        }
+        self
     }
 
     pub(super) fn storage(context: impl Into<String>, error: &std::io::Error) -> Self {

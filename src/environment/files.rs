@@ -63,6 +63,20 @@ pub fn tree_size(path: &Path) -> u64 {
         .sum()
 }
 
+/// Bytes that may still be written where `path` is; `None` where that cannot be told.
+pub fn free_space(path: &Path) -> Option<u64> {
+    #[cfg(target_os = "linux")]
+    {
+        let space = rustix::fs::statvfs(path).ok()?;
+        Some(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = path;
+        None
+    }
+}
+
 /// Writes a file beside its final name and renames it into place.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let beside = path.with_extension(format!("tmp-{}", super::data_dir::unique()));

@@ -17,6 +17,7 @@ use super::failure::EnvironmentError;
 use super::files::remove_tree;
 use super::host::HostEnv;
 use super::index::IndexSettings;
+use super::inside;
 use super::lock::{Lock, Sharing};
 use crate::sandbox::spec::{Command, Limits, Mount, Network, Role, SandboxSpec};
 use crate::sandbox::{ExitStatus, Sandbox};
@@ -141,9 +142,12 @@ impl Runner {
             .map_err(|error| EnvironmentError::storage("the package cache could not be locked", &error))?;
         std::fs::create_dir_all(&self.package_cache)
             .map_err(|error| EnvironmentError::storage("the package cache could not be made", &error))?;
-        let mut env = self.uv_env(job).await;
+        let mut env = self.uv_env(job.path()).await;
         env.extend(extra_env.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let mut mounts = vec![Mount::read_only(uv), Mount::read_write(&self.package_cache)];
+        let mut mounts = match self.sandbox.volumes() {
+            Some(volumes) => vec![inside::packages(volumes)],
+            None => vec![Mount::read_only(uv), Mount::read_write(&self.package_cache)],
+        };
         mounts.extend(visible.iter().cloned());
         let command = Command { program: uv.to_owned(), args, env, cwd: job.path().to_owned() };
         self.prepare(command, mounts, job.path()).await
@@ -221,13 +225,18 @@ impl Runner {
         Ok(StepOutput { code, stdout: String::new(), stderr: String::from_utf8_lossy(&text).into_owned() })
     }
 
-    async fn uv_env(&self, job: &JobFolder) -> BTreeMap<String, String> {
+    /// The whole environment of uv.
+    pub(super) async fn uv_env(&self, home: &Path) -> BTreeMap<String, String> {
         let path = |path: PathBuf| path.to_string_lossy().into_owned();
+        let cache = match self.sandbox.volumes() {
+            Some(volumes) => inside::packages(volumes).target,
+            None => self.package_cache.clone(),
+        };
         let fixed = [
             ("PATH", PATH.to_owned()),
             ("LANG", "C.UTF-8".to_owned()),
-            ("HOME", path(job.path().to_owned())),
-            ("UV_CACHE_DIR", path(self.package_cache.clone())),
+            ("HOME", path(home.to_owned())),
+            ("UV_CACHE_DIR", path(cache)),
             // A hard link would share the file with the cache, which is writable in this role. Copying costs
             // 0.2 s for 100 MB, once.
             ("UV_LINK_MODE", "copy".to_owned()),
@@ -242,7 +251,7 @@ impl Runner {
 }
 
 /// A resolver with many connections; packages of several gigabytes.
-fn limits() -> Limits {
+pub(super) fn limits() -> Limits {
     Limits { open_files: 4096, disk: 16 << 30, ..Limits::default() }
 }
 

@@ -15,10 +15,12 @@ pub mod credentials;
 pub mod data_dir;
 mod dates;
 pub mod failure;
+mod figures;
 mod files;
 mod flight;
 pub mod host;
 pub mod index;
+mod inside;
 pub mod interpreters;
 mod job;
 mod lock;
@@ -34,6 +36,7 @@ mod source;
 mod startup;
 pub mod stock;
 mod store;
+mod suggest;
 #[cfg(all(test, unix))]
 mod testing;
 #[cfg(all(test, unix))]
@@ -43,6 +46,7 @@ mod upkeep;
 mod uses;
 pub mod uv;
 mod venv;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

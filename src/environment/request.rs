@@ -11,7 +11,7 @@ use super::interpreters::{Interpreter, Wanted};
 use super::python::PythonVersion;
 use super::source::SourceBuilds;
 use crate::script::Requirement;
-use crate::script::tool_uv::ToolUv;
+use crate::script::tool_uv::{Location, ToolUv};
 
 /// Changes when the layout of what is stored changes, so that an older store is not read.
 const LAYOUT: &str = "2";
@@ -78,7 +78,13 @@ pub(super) fn project(requirements: Vec<String>, tool_uv: &ToolUv) -> String {
     about.insert("version".to_owned(), "0".into());
     about.insert("dependencies".to_owned(), requirements.into());
     let mut table = toml::Table::from_iter([("project".to_owned(), about.into())]);
-    let metadata: toml::Table = toml::from_str(&tool_uv.to_metadata()).unwrap_or_default();
+    let mut kept =
+        ToolUv { sources: tool_uv.sources.clone(), indexes: tool_uv.indexes.clone(), ..ToolUv::default() };
+    kept.sources
+        .values_mut()
+        .for_each(|list| list.retain(|source| matches!(source.location, Location::Index(_))));
+    kept.sources.retain(|_, list| !list.is_empty());
+    let metadata: toml::Table = toml::from_str(&kept.to_metadata()).unwrap_or_default();
     let settings = metadata.get("tool").and_then(|tool| tool.get("uv"));
     let kept = ["sources", "index"].map(|key| Some((key.to_owned(), settings?.get(key)?.clone())));
     let uv: toml::Table = kept.into_iter().flatten().collect();
@@ -135,7 +141,7 @@ fn key(parts: &[String]) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::tool_uv::{Format, Index, Location, Source};
+    use crate::script::tool_uv::{Format, Index, Source};
 
     fn index(name: &str) -> Index {
         let (name, url) = (Some(name.to_owned()), "https://h/".to_owned());

@@ -41,6 +41,9 @@ impl Environments {
         deadline: Instant,
         reporter: &Reporter,
     ) -> Result<Chosen, EnvironmentError> {
+        if let Some(volumes) = self.volumes() {
+            return self.select_inside(volumes, wanted, reporter).await;
+        }
         let selection = &self.0.selection;
         let key = format!("{wanted:?}");
         let before = selection.chosen.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();

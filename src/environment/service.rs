@@ -18,6 +18,7 @@ use super::files::write_atomically;
 use super::flight::Flights;
 use super::host::HostEnv;
 use super::index::{IndexSettings, PlainHttp};
+use super::inside;
 use super::interpreters::{Interpreter, InterpreterIndex, Wanted};
 use super::job::{JobFolder, Runner};
 use super::lock::{Lock, Sharing};
@@ -52,6 +53,7 @@ pub(super) struct Inner {
     uv: OnceCell<Uv>,
     known: Mutex<HashMap<Arc<str>, Resolved>>,
     flights: Flights<Result<Resolved, EnvironmentError>>,
+    pub(super) inside: inside::Known,
 }
 
 /// What a request was resolved to, kept under the request's key in memory and on disk.
@@ -89,6 +91,7 @@ impl Environments {
             uv: OnceCell::new(),
             known: Mutex::default(),
             flights: Flights::default(),
+            inside: inside::Known::default(),
             options,
             env,
             data,
@@ -207,7 +210,10 @@ impl Environments {
             self.remember(key, &resolved);
             Some(resolved)
         })?;
-        let mut environment = self.0.store.open(&resolved.environment)?;
+        let mut environment = match self.volumes() {
+            Some(_) => self.open_inside(&resolved.environment),
+            None => self.0.store.open(&resolved.environment),
+        }?;
         environment.in_use = Some(self.0.uses.enter(&environment.key));
         Some((resolved, environment))
     }
@@ -261,6 +267,9 @@ impl Environments {
         };
         let resolution =
             if request.requirements.is_empty() { Resolution::default() } else { builder.resolve().await? };
+        if let Some(volumes) = self.volumes() {
+            return self.install_inside(volumes, &builder, resolution).await;
+        }
         let environment = environment_key(interpreter, &resolution.lock_file);
         let lock = inner.lock(&environment).await?;
         if inner.store.record(&environment).is_none() {
@@ -284,6 +293,9 @@ impl Environments {
     pub async fn uv(&self) -> Result<&Uv, EnvironmentError> {
         let inner = &self.0;
         let find = || async {
+            if let Some(volumes) = self.volumes() {
+                return self.uv_inside(volumes).await;
+            }
             let finder = Finder { named: inner.options.uv.as_deref(), env: &inner.env, data: &inner.data };
             let found = finder.find().await?;
             if inner.runner.sandbox.reaches(&found.path) { Ok(found) } else { found.copied_to(&inner.data) }
@@ -338,7 +350,7 @@ impl Inner {
         self.data.ensure().map_err(|error| EnvironmentError::storage(context(), &error))
     }
 
-    async fn lock(&self, name: &str) -> Result<Lock, EnvironmentError> {
+    pub(super) async fn lock(&self, name: &str) -> Result<Lock, EnvironmentError> {
         Lock::take(self.data.locks().join(format!("{name}.lock")), Sharing::Exclusive)
             .await
             .map_err(|error| EnvironmentError::storage("the store could not be locked", &error))

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Environment;
 use super::data_dir::{DataDir, unique};
+use super::figures;
 use super::files::{Folders, remove_tree, seal, tree_size, write_atomically};
 use super::interpreters::Interpreter;
 use super::lock::{Lock, Sharing};
@@ -77,10 +78,11 @@ impl Store {
         let root = self.path(key);
         let mut mounts = interpreter.mounts();
         mounts.push(Mount::read_only(&root));
-        let env = BTreeMap::from([
+        let mut env = BTreeMap::from([
             ("VIRTUAL_ENV".to_owned(), root.to_string_lossy().into_owned()),
             ("PATH".to_owned(), format!("{}:/usr/local/bin:/usr/bin:/bin", root.join("bin").display())),
         ]);
+        env.extend(figures::variable(&root, &interpreter));
         let python = root.join("bin/python");
         Environment {
             python,

@@ -12,6 +12,7 @@ use super::testing::Unconfined;
 use super::testing::index::{Behaviour, TestIndex, Wheel};
 use super::uv::Finder;
 use super::*;
+use crate::sandbox::spec::Mount;
 use crate::script::Requirement;
 
 /// uv is looked for, and where there is none fetched, once for all tests and all test runs.
@@ -232,9 +233,8 @@ async fn compiling_runs_no_code_of_a_package() {
     let index = TestIndex::start(Behaviour::Open, &[wheel]).await;
     let room = Room::new(&index).await;
     let environment = room.prepare(&["alpha"]).await.expect("prepared");
-    bytecode::compile(&room.environments.0.runner, &environment.interpreter, &environment.root)
-        .await
-        .expect("compiled");
+    let mount = Mount::read_write(&environment.root);
+    bytecode::compile(&room.environments.0.runner, &environment.interpreter, mount).await.expect("compiled");
     let packages =
         environment.root.join("lib").join(environment.interpreter.library_name()).join("site-packages");
     assert!(packages.join("__pycache__").is_dir(), "nothing was compiled");

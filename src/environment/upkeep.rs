@@ -13,7 +13,8 @@ use super::lock::{Lock, Sharing};
 use super::progress::Reporter;
 use super::request::EnvironmentRequest;
 use super::service::{Environments, Resolved, now};
-use super::{prune, source};
+use super::{Environment, prune, source};
+use crate::sandbox::spec::Mount;
 
 /// By then the run for which an environment was built has opened it.
 const HEAD_START: Duration = Duration::from_millis(200);
@@ -33,6 +34,9 @@ impl Environments {
             let inner = &environments.0;
             let store = inner.store.clone();
             let _ = tokio::task::spawn_blocking(move || store.evict()).await;
+            if let Some(volumes) = environments.volumes() {
+                environments.evict_inside(volumes).await;
+            }
             inner.compiling.send_if_modified(|keys| keys.remove(&key));
         });
     }
@@ -48,12 +52,19 @@ impl Environments {
         tokio::time::sleep(HEAD_START).await;
         let _ = tokio::time::timeout(PATIENCE, inner.uses.none(key)).await;
         let Ok(Some(_lock)) = Lock::try_take(&inner.compile_lock(key), Sharing::Exclusive) else { return };
+        if self.volumes().is_some() {
+            if let Err(error) = self.compile_inside(key).await {
+                tracing::warn!(%error, "an environment could not be compiled to bytecode");
+            }
+            return;
+        }
         // Held so that it is not removed meanwhile.
         let Some(environment) = inner.store.open(key) else { return };
         if inner.store.record(key).is_none_or(|record| record.compiled) {
             return;
         }
-        let done = bytecode::compile(&inner.runner, &environment.interpreter, &environment.root).await;
+        let mount = Mount::read_write(&environment.root);
+        let done = bytecode::compile(&inner.runner, &environment.interpreter, mount).await;
         match done.map(|()| inner.store.compiled(key)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "an environment could not be closed after compiling"),
@@ -73,7 +84,8 @@ impl Environments {
             if !interpreter.stdlib.starts_with(inner.data.interpreters()) {
                 return;
             }
-            if let Err(error) = bytecode::compile(&inner.runner, &interpreter, &interpreter.stdlib).await {
+            let mount = Mount::read_write(&interpreter.stdlib);
+            if let Err(error) = bytecode::compile(&inner.runner, &interpreter, mount).await {
                 tracing::warn!(%error, "a standard library could not be compiled to bytecode");
             }
         });
@@ -107,6 +119,16 @@ impl Environments {
                 Err(error) => tracing::info!(%error, "resolving again failed; the earlier answer stays"),
             }
         });
+    }
+
+    /// Forgets an environment whose files have turned out to be gone, so that the next call builds it again.
+    pub async fn forget(&self, environment: Environment) {
+        let key = Arc::clone(&environment.key);
+        drop(environment);
+        match self.volumes() {
+            Some(volumes) => drop(self.forget_inside(volumes, &key).await),
+            None => drop(self.0.store.remove(&key)),
+        }
     }
 
     /// Removes what killed servers left behind and what nobody has used for long, and keeps the size bound. Done once

@@ -19,7 +19,7 @@ use super::validation::Validation;
 use super::{Execute, check, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
 use crate::sandbox::spec::{Command, HOME_DIR, InlineFile, Network, Role, SandboxSpec, USER_NAME, WORK_DIR};
-use crate::sandbox::{BoxFuture, Running, Sandbox, Tier};
+use crate::sandbox::{BoxFuture, Running, Sandbox, StartError, Tier};
 use crate::script::{self, Analysis};
 use crate::settings::Settings;
 
@@ -71,6 +71,11 @@ impl Engine {
     /// The sandbox backend.
     pub fn sandbox(&self) -> &Arc<dyn Sandbox> {
         &self.sandbox
+    }
+
+    /// Forgets an environment whose files are gone.
+    pub async fn forget(&self, environment: Environment) {
+        self.environments.forget(environment).await;
     }
 
     /// Makes everything ready for a run: checks the script, finds the interpreter, builds the environment.
@@ -155,18 +160,32 @@ impl Engine {
         let _run = self.pool.begin_run();
         let prepare = self.prepare(&request, deadline, &progress);
         let mut prepared = prepare.instrument(debug_span!("prepare")).await?;
-        let finished = async {
-            let start = self.start(&mut prepared, &request.script, deadline);
-            let running = start.instrument(debug_span!("start")).await?;
-            let limit = self.settings.max_output_bytes;
-            run::attend(running, deadline, limit, Some(&progress)).instrument(debug_span!("attend")).await
-        };
-        let finished =
-            finished.await.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
+        let mut finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
+        if let Err(RunError::Start(StartError::ProgramMissing(path))) = &finished {
+            // Somebody has cleared the store since the environment was made: once more, from the beginning.
+            tracing::warn!("the environment has gone ({}); it is made again", path.display());
+            self.environments.forget(prepared.environment).await;
+            prepared = self.prepare(&request, deadline, &progress).await?;
+            finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
+        }
+        let finished = finished.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
         let Prepared { spec, environment, notes } = prepared;
         let report = self.report(finished, &environment, notes, arrived.elapsed());
         self.pool.keep(&spec, environment);
         Ok(report)
+    }
+
+    async fn run_once(
+        &self,
+        prepared: &mut Prepared,
+        script: &str,
+        deadline: Instant,
+        progress: &ProgressSink,
+    ) -> Result<Finished, RunError> {
+        let start = self.start(prepared, script, deadline);
+        let running = start.instrument(debug_span!("start")).await?;
+        let limit = self.settings.max_output_bytes;
+        run::attend(running, deadline, limit, Some(progress)).instrument(debug_span!("attend")).await
     }
 
     /// Takes a sandbox that waits for a script, or builds one.
@@ -252,6 +271,7 @@ impl Engine {
             layers: finished.layers,
             limit: finished.outcome.limit,
             usage: finished.outcome.usage,
+            output: finished.output,
             notes,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::output::OutputFile;
 use crate::sandbox::{Backend, ExitStatus, LayerStatus, LimitHit, Tier, Usage};
 
 /// A run that was started, however it ended.
@@ -29,6 +30,8 @@ pub struct ExecutionReport {
     pub limit: Option<LimitHit>,
     /// What it used.
     pub usage: Usage,
+    /// Files that it left in `output/`.
+    pub output: Vec<OutputFile>,
     /// Things the caller should know: another interpreter than asked for, overridden requirements ...
     pub notes: Vec<String>,
 }

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::capture::capture;
+use super::output::OutputFile;
 use super::report::Captured;
 use super::request::{Progress, ProgressSink};
 use crate::sandbox::{
@@ -28,6 +29,8 @@ pub struct Finished {
     pub timed_out: bool,
     /// Layers that were enforced.
     pub layers: Vec<LayerStatus>,
+    /// Files that the program left in `output/`.
+    pub output: Vec<OutputFile>,
 }
 
 /// Why there is no result.
@@ -86,7 +89,14 @@ pub async fn attend(
     };
     let (stdout, stderr, end) = tokio::join!(stdout, stderr, end);
     let (outcome, timed_out) = end?;
-    Ok(Finished { stdout, stderr, outcome, timed_out, layers: running.layers })
+    #[cfg(native)]
+    let output = match running.work_dir {
+        Some(work_dir) => super::output::collect(work_dir).await,
+        None => Vec::new(),
+    };
+    #[cfg(not(native))]
+    let output = Vec::new();
+    Ok(Finished { stdout, stderr, outcome, timed_out, layers: running.layers, output })
 }
 
 /// The outcome, and whether the deadline brought it about.

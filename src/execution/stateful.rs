@@ -1,6 +1,5 @@
 //! What a stateful sandbox takes from the engine: the same environment, specification and limits as a single run.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -37,11 +36,11 @@ impl Engine {
     }
 
     /// What a stateful sandbox may see and use: what a script may, a folder for packages that come later, and a channel.
-    pub fn session_spec(&self, environment: &Environment, args: Vec<String>, packages: &Path) -> SandboxSpec {
+    pub fn session_spec(&self, environment: &Environment, args: Vec<String>, packages: Mount) -> SandboxSpec {
         let mut spec = self.spec(environment, b"");
         spec.command.args = args;
         spec.files.clear();
-        spec.mounts.push(Mount::read_only(packages));
+        spec.mounts.push(packages);
         spec.channel = true;
         spec
     }

@@ -22,6 +22,7 @@ impl Worker<Filtered> {
     pub fn run(self, launch: &Launch) -> Failed {
         let never = match &launch.plan.program {
             Program::Execute(exec) => self.execute(launch, exec),
+            Program::ConnectTest { allowed, refused } => self.connect_test(launch, *allowed, *refused),
             Program::SelfTest { hidden, outside } => self.test(launch, hidden, outside.as_ref()),
         };
         match never {
@@ -45,6 +46,13 @@ impl Worker<Filtered> {
         let mut breaches = selftest::breaches(hidden);
         breaches.extend(outside.into_iter().flat_map(|outside| selftest::confined(outside, &launch.plan)));
         let report = Message::SelfTest { breaches };
+        launch.reporter.send(&report, None).map_err(|error| Failed::io(STAGE, "reporting", &error))?;
+        sys::exit_now(0)
+    }
+
+    fn connect_test(self, launch: &Launch, allowed: u16, refused: u16) -> Result<Infallible, Failed> {
+        self.ready(launch)?;
+        let report = Message::SelfTest { breaches: selftest::connections(allowed, refused) };
         launch.reporter.send(&report, None).map_err(|error| Failed::io(STAGE, "reporting", &error))?;
         sys::exit_now(0)
     }

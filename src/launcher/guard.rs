@@ -25,7 +25,9 @@ fn try_run(launch: &mut Launch) -> Result<(), Failed> {
     let Some(isolation) = launch.plan.isolation.as_ref() else {
         return Err(Failed::plain(STAGE, "a process namespace without isolation is not a plan"));
     };
-    let layers = namespaces::enter(isolation)?;
+    let mut layers = std::mem::take(&mut launch.layers);
+    layers.extend(namespaces::enter(isolation)?);
+    namespaces::offer_name_servers(isolation, &launch.reporter)?;
     launch.clock.mark("namespaces");
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {

@@ -3,14 +3,17 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::process::{DumpableBehavior, Signal};
 
-use super::stage::{Failed, Worker, enforced, partial};
+use super::memory_files::{self, Keeper};
+use super::mounts::Root;
+use super::stage::{Failed, Worker, absent, enforced, enforced_with, partial};
 use super::status::Message;
-use super::sys::{self, Ended, Forked};
+use super::supervise::{self, Supervised};
+use super::sys::{self, Forked};
+use super::watch::{Scratch, View, Watcher};
 use super::{Launch, caps, mounts, namespaces};
-use crate::sandbox::facts::LayerStatus;
+use crate::sandbox::facts::{LayerState, LayerStatus};
 use crate::sandbox::linux::plan::RootStep;
 
 const STAGE: &str = "init";
@@ -34,9 +37,8 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
         .reporter
         .send(&Message::Root, Some(root.work_dir.as_fd()))
         .map_err(|error| Failed::io(STAGE, "reporting the root", &error))?;
-    layers.push(mounts::seal_memory_files(root.proc.as_ref()));
+    let sealed = mounts::seal_memory_files(root.proc.as_ref());
     layers.insert(0, namespaces::become_unused(isolation.identity, root.proc.as_ref())?);
-    drop(root);
     layers.push(enforced("root of its own"));
     if isolation.root.contains(&RootStep::OwnProc) {
         layers.push(partial(
@@ -47,7 +49,23 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
     // A change of user has cleared it.
     die_with_guard()?;
     launch.clock.mark("identity");
-    start_worker(launch, layers)
+    // The kernel's setting is root's; what it refuses the supervisor does itself.
+    let by_supervisor = matches!(sealed.state, LayerState::Absent(_)) && memory_files::are_kept(&launch.plan);
+    let keeper = by_supervisor.then(|| memory_files::arrange(launch)).transpose()?;
+    layers.extend((!by_supervisor).then_some(sealed));
+    layers.extend(watched(launch, root.proc.is_some()));
+    start_worker(launch, layers, root, keeper)
+}
+
+/// The layer of limits that are watched, where they are.
+fn watched(launch: &Launch, processes_are_seen: bool) -> Option<LayerStatus> {
+    let name = "limits of the whole run";
+    launch.plan.watch.as_ref()?;
+    Some(if processes_are_seen {
+        enforced_with(name, "watched".to_owned())
+    } else {
+        absent(name, "the processes of the run are not seen")
+    })
 }
 
 fn die_with_guard() -> Result<(), Failed> {
@@ -56,23 +74,47 @@ fn die_with_guard() -> Result<(), Failed> {
 }
 
 /// Starts the worker; this process goes on as the init.
-fn start_worker(launch: &mut Launch, layers: Vec<LayerStatus>) -> Result<std::convert::Infallible, Failed> {
-    let signals = sys::child_signal_fd().map_err(|error| Failed::io(STAGE, "watching children", &error))?;
+fn start_worker(
+    launch: &mut Launch,
+    layers: Vec<LayerStatus>,
+    root: Root,
+    keeper: Option<Keeper>,
+) -> Result<std::convert::Infallible, Failed> {
+    let signals = supervise::child_signals()?;
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
         Forked::Child => {
             let steps = launch.plan.isolation.as_ref().map_or(&[][..], |isolation| &isolation.root);
-            match mounts::show_own_process(steps) {
-                Ok(()) => launch.reporter.fail(&work(launch, layers)),
-                Err(failed) => launch.reporter.fail(&failed),
+            if let Err(failed) = mounts::show_own_process(steps) {
+                launch.reporter.fail(&failed);
             }
+            offer_for_ending(root.proc.as_ref());
+            launch.reporter.fail(&work(launch, layers))
         }
         Forked::Parent(worker) => {
             launch.channel = None;
             super::silence(&[1, 2])?;
             become_unreachable()?;
-            watch(launch, &signals, worker)
+            let scratch = root.work_dir.try_clone().ok().map(Scratch::new);
+            let watcher = launch.plan.watch.clone().zip(root.proc).map(|(plan, proc)| {
+                Watcher::new(plan, View::Namespace(proc), root.work_dir.try_clone().ok())
+            });
+            keeper.map(|keeper| keeper.serve(launch)).transpose()?;
+            // The end of process 1 is the end of all.
+            let finish = |_: &Launch| {};
+            let phase = supervise::Phase::first(&launch.plan);
+            Supervised { worker, signals, watcher, scratch, phase, finish }.wait(launch)
         }
+    }
+}
+
+/// Best effort: without it the kernel chooses by size alone.
+fn offer_for_ending(proc: Option<&OwnedFd>) {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let own = proc.and_then(|proc| rustix::fs::openat(proc, "self", flags, Mode::empty()).ok());
+    if let Some(own) = own {
+        let _ = sys::offer_for_ending(own.as_fd());
     }
 }
 
@@ -83,7 +125,8 @@ pub fn work(launch: &Launch, layers: Vec<LayerStatus>) -> Failed {
         .limit(&plan.limits)
         .and_then(Worker::drop_privileges)
         .and_then(|worker| worker.restrict(plan.landlock.as_ref()))
-        .and_then(|worker| worker.filter(plan.seccomp.as_ref()));
+        .and_then(|worker| worker.seal_memory_files(launch.sealing.as_ref()))
+        .and_then(|worker| worker.filter(plan.seccomp.as_ref(), &launch.reporter));
     match filtered {
         Ok(worker) => worker.run(launch),
         Err(failed) => failed,
@@ -97,30 +140,4 @@ fn become_unreachable() -> Result<(), Failed> {
         .map_err(|error| Failed::errno(STAGE, "becoming undumpable", error))?;
     rustix::thread::set_no_new_privs(true)
         .map_err(|error| Failed::errno(STAGE, "setting no_new_privs", error))
-}
-
-/// Collects children until the worker has ended, tells how, and ends. Ends at once when the server is gone.
-fn watch(launch: &Launch, signals: &OwnedFd, worker: i32) -> ! {
-    loop {
-        while let Some(ended) = sys::reap() {
-            if ended.pid == worker {
-                let _ = launch.reporter.send(&exited(&ended), None);
-                sys::exit_now(0);
-            }
-        }
-        let mut watched =
-            [PollFd::new(&launch.reporter, PollFlags::RDHUP), PollFd::new(signals, PollFlags::IN)];
-        let _ = rustix::event::poll(&mut watched, None);
-        if watched[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR) {
-            sys::exit_now(0);
-        }
-        let mut drained = [0_u8; 1024];
-        let _ = rustix::io::read(signals, &mut drained);
-    }
-}
-
-pub fn exited(ended: &Ended) -> Message {
-    let code = libc::WIFEXITED(ended.status).then(|| libc::WEXITSTATUS(ended.status));
-    let signal = libc::WIFSIGNALED(ended.status).then(|| libc::WTERMSIG(ended.status));
-    Message::Exited { code, signal, cpu_us: ended.cpu_us, peak_memory: ended.peak_memory }
 }

@@ -79,6 +79,9 @@ fn apply(plan: &LandlockPlan, abi: u8) -> Result<LayerStatus, Failed> {
     if plan.ports == PortRule::Refused {
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST)).map_err(said)?;
     }
+    if plan.ports == PortRule::ConnectRefused {
+        ruleset = ruleset.handle_access(AccessNet::ConnectTcp).map_err(said)?;
+    }
     ruleset = match plan.scopes {
         Scopes::Signals => ruleset.scope(Scope::Signal),
         Scopes::All => ruleset.scope(Scope::from_all(NEWEST)),

@@ -4,14 +4,15 @@
 //! How it ends them is its plan's choice: by a Landlock domain of its own (`scope`), or by the family tree
 //! (`descendants`) where the kernel has no signal scope or the run is root's.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{DumpableBehavior, Signal};
 
 use super::stage::{Failed, absent, enforced, enforced_with};
+use super::supervise::{self, Supervised};
 use super::sys::{self, Forked};
+use super::watch::{View, Watcher};
 use super::{Launch, caps, cleanup, descendants, init, namespaces, scope};
 use crate::sandbox::facts::LayerStatus;
 use crate::sandbox::linux::plan::Supervision;
@@ -25,7 +26,7 @@ pub fn run(launch: &mut Launch) -> Failed {
 }
 
 fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
-    let mut layers = Vec::new();
+    let mut layers = std::mem::take(&mut launch.layers);
     if let Some(id) = launch.plan.drop_to {
         layers.push(become_unused(id)?);
     }
@@ -33,13 +34,17 @@ fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
     let itself = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(itself))
         .map_err(|error| Failed::errno(STAGE, "collecting orphans", error))?;
-    let signals = sys::child_signal_fd().map_err(|error| Failed::io(STAGE, "watching children", &error))?;
+    layers.extend(
+        launch.plan.watch.as_ref().map(|_| enforced_with("limits of the whole run", "watched".to_owned())),
+    );
+    let signals = supervise::child_signals()?;
     launch.clock.mark("monitor");
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
         Forked::Child => {
             // Should the kernel end the monitor for want of memory, the main program goes too.
             let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+            offer_for_ending();
             launch.reporter.fail(&init::work(launch, layers))
         }
         Forked::Parent(worker) => {
@@ -47,7 +52,10 @@ fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
             super::silence(&[1, 2])?;
             let _pinned = pin(launch, worker);
             become_unreachable()?;
-            watch(launch, &signals, worker)
+            let view = View::descendants()
+                .map_err(|error| Failed::errno(STAGE, "opening the process file system", error))?;
+            let watcher = launch.plan.watch.clone().map(|plan| Watcher::new(plan, view, None));
+            Supervised { worker, signals, watcher, scratch: None, phase: supervise::Phase::Running, finish }.wait(launch)
         }
     }
 }
@@ -96,24 +104,11 @@ fn become_unreachable() -> Result<(), Failed> {
         .map_err(|error| Failed::errno(STAGE, "becoming undumpable", error))
 }
 
-fn watch(launch: &Launch, signals: &OwnedFd, worker: i32) -> ! {
-    loop {
-        while let Some(ended) = sys::reap() {
-            if ended.pid == worker {
-                finish(launch);
-                let _ = launch.reporter.send(&init::exited(&ended), None);
-                sys::exit_now(0);
-            }
-        }
-        let mut watched =
-            [PollFd::new(&launch.reporter, PollFlags::RDHUP), PollFd::new(signals, PollFlags::IN)];
-        let _ = rustix::event::poll(&mut watched, None);
-        if watched[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR) {
-            finish(launch);
-            sys::exit_now(0);
-        }
-        let mut drained = [0_u8; 1024];
-        let _ = rustix::io::read(signals, &mut drained);
+/// Best effort: without it the kernel chooses by size alone.
+fn offer_for_ending() {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    if let Ok(own) = rustix::fs::open("/proc/self", flags, Mode::empty()) {
+        let _ = sys::offer_for_ending(own.as_fd());
     }
 }
 

@@ -420,14 +420,15 @@ pub fn show_own_process(steps: &[RootStep]) -> Result<(), Failed> {
 /// Files in memory cannot be executed in this process namespace, unless they are made as executable, which the
 /// system-call filter refuses. The setting came with Linux 6.3.
 pub fn seal_memory_files(proc: Option<&OwnedFd>) -> LayerStatus {
-    let name = "memory files not executable";
+    let name = super::memory_files::LAYER;
     let Some(proc) = proc else { return absent(name, "an outer container keeps the setting") };
     let written =
         rustix::fs::openat(proc, "sys/vm/memfd_noexec", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .and_then(|setting| rustix::io::write(&setting, b"1"));
     match written {
         Ok(_) => enforced(name),
-        Err(error) => absent(name, format!("the kernel has no such setting: {error}")),
+        Err(rustix::io::Errno::NOENT) => absent(name, "the kernel has no such setting (Linux 6.3)"),
+        Err(error) => absent(name, format!("the kernel's setting is root's: {error}")),
     }
 }
 

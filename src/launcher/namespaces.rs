@@ -7,9 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::thread::UnshareFlags;
 
-use super::stage::{Failed, absent, enforced};
+use super::receive::Reporter;
+use super::stage::{Failed, absent, enforced, enforced_with};
+use super::status::Message;
 use super::sys;
 use crate::sandbox::facts::LayerStatus;
+use crate::sandbox::linux::broker::names;
 use crate::sandbox::linux::plan::{Identity, Isolation};
 use crate::sandbox::spec::USER_ID;
 
@@ -44,12 +47,26 @@ pub fn enter(isolation: &Isolation) -> Result<Vec<LayerStatus>, Failed> {
     layers.extend(
         ["mount", "process", "ipc", "uts", "cgroup"].map(|name| enforced(&format!("{name} namespace"))),
     );
-    layers.push(if isolation.private_network {
-        enforced("network namespace")
-    } else {
-        absent("network namespace", "the network is the host's")
+    layers.push(match (isolation.private_network, isolation.name_servers) {
+        (true, None) => enforced("network namespace"),
+        (true, Some(_)) => {
+            enforced_with("network namespace", "connections leave through the server".to_owned())
+        }
+        (false, _) => absent("network namespace", "the network is the host's"),
     });
     Ok(layers)
+}
+
+/// Binds a socket for each of the host's name servers, in the private network, and hands it to the server.
+pub fn offer_name_servers(isolation: &Isolation, reporter: &Reporter) -> Result<(), Failed> {
+    let Some(count) = isolation.name_servers else { return Ok(()) };
+    let failed = |error: io::Error| Failed::io(STAGE, "offering name servers", &error);
+    sys::add_loopback_address(names::inside(0)).map_err(failed)?;
+    for place in 0..count {
+        let socket = std::net::UdpSocket::bind((names::inside(place), names::PORT)).map_err(failed)?;
+        reporter.send(&Message::NameServer { place }, Some(socket.as_fd())).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// The time namespace came with Linux 5.6 and may be configured out; it hides only the boot time.

@@ -71,6 +71,8 @@ pub fn end_all() {
     // No process at all is what is wanted in the end.
     let _ = sys::kill_all_in_reach(Signal::KILL.as_raw());
     while sys::wait_for_child() {
+        // Each call walks all processes of the machine: once for many that have ended, not once for each.
+        while sys::reap().is_some() {}
         let _ = sys::kill_all_in_reach(Signal::KILL.as_raw());
     }
 }

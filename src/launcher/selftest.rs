@@ -2,6 +2,8 @@
 //!
 //! Each act is harmless where it succeeds, and undone.
 
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -34,6 +36,22 @@ pub fn breaches(hidden: &[PathBuf]) -> Vec<String> {
         ("gaining privileges", may_gain_privileges),
     ];
     found.extend(acts.into_iter().filter(|(_, succeeds)| succeeds()).map(|(act, _)| act.to_owned()));
+    found
+}
+
+/// What is wrong with connections that the server makes: one that has to be made, to a server that greets with a byte,
+/// and one that has to be refused.
+pub fn connections(allowed: u16, refused: u16) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut byte = [0];
+    let greeted =
+        TcpStream::connect((Ipv4Addr::LOCALHOST, allowed)).and_then(|mut to| to.read_exact(&mut byte));
+    if let Err(error) = greeted {
+        found.push(format!("no connection through the server: {error}"));
+    }
+    if TcpStream::connect((Ipv4Addr::LOCALHOST, refused)).is_ok() {
+        found.push("a connection to this machine was made".to_owned());
+    }
     found
 }
 

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::LimitHit;
 use crate::sandbox::facts::LayerStatus;
 
 /// Largest plan that a launcher reads, in bytes. Contents of files follow the plan and do not count.
@@ -14,10 +15,17 @@ pub const MESSAGE_LIMIT: u32 = 64 << 10;
 
 /// One message to the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "message")]
+#[serde(rename_all = "kebab-case", tag = "message", content = "content")]
 pub enum Message {
     /// The first process of the run exists; its pidfd comes along as a descriptor.
     Supervisor,
+    /// A socket inside on which a name server of the host is to appear comes along as a descriptor.
+    NameServer {
+        /// Its place in the host's list.
+        place: u8,
+    },
+    /// The filter stands; the descriptor on which its questions wait comes along.
+    Listener,
     /// The root stands; the work directory comes along as a descriptor.
     Root,
     /// Every layer stands and the program is executed next.
@@ -34,6 +42,8 @@ pub enum Message {
         /// A few words each; empty when every layer held.
         breaches: Vec<String>,
     },
+    /// A limit was reached.
+    Limit(LimitHit),
     /// The main program ended.
     Exited {
         /// Exit code, where it ended by itself.

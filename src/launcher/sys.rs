@@ -18,6 +18,8 @@ pub struct MountAttributes {
     pub user_namespace: u64,
 }
 
+pub mod notification;
+
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -135,6 +137,28 @@ pub fn new_session_keyring() -> io::Result<()> {
     .map(drop)
 }
 
+/// Gives loopback a second address. Resolvers that look only for what this machine can reach (`AI_ADDRCONFIG`) do not
+/// count 127.0.0.1.
+pub fn add_loopback_address(address: std::net::Ipv4Addr) -> io::Result<()> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: an all-zero ifreq is valid: it is plain data.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(c"lo:1".to_bytes()) {
+        *to = libc::c_char::from_ne_bytes([from.to_owned()]);
+    }
+    let mut data = [0; 14];
+    for (to, from) in data[2..6].iter_mut().zip(address.octets()) {
+        *to = libc::c_char::from_ne_bytes([from.to_owned()]);
+    }
+    let sa_family = libc::sa_family_t::try_from(libc::AF_INET).unwrap_or_default();
+    request.ifr_ifru.ifru_addr = libc::sockaddr { sa_family, sa_data: data };
+    // SAFETY: SIOCSIFADDR reads one ifreq, which outlives the call.
+    check(libc::c_long::from(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFADDR, std::ptr::from_ref(&request))
+    }))
+    .map(drop)
+}
+
 /// Brings the loopback interface of this network namespace up.
 pub fn loopback_up() -> io::Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
@@ -182,6 +206,18 @@ pub struct Instruction {
 
 /// Installs a system-call filter for this process and all that it starts. `no_new_privs` must be set.
 pub fn install_filter(program: &[Instruction]) -> io::Result<()> {
+    filter(program, 0).map(drop)
+}
+
+/// As [`install_filter`], with a descriptor on which the calls wait that the filter asks about. It is closed at exec.
+pub fn install_filter_with_listener(program: &[Instruction]) -> io::Result<OwnedFd> {
+    let fd = filter(program, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)?;
+    let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
+    // SAFETY: with this flag the call returns a new descriptor, which nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn filter(program: &[Instruction], flags: libc::c_ulong) -> io::Result<libc::c_long> {
     #[repr(C)]
     struct Program {
         length: libc::c_ushort,
@@ -192,14 +228,8 @@ pub fn install_filter(program: &[Instruction]) -> io::Result<()> {
     let program = Program { length, instructions: program.as_ptr() };
     // SAFETY: the pointer and the length describe one slice that outlives the call; the kernel copies it.
     check(unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            0 as libc::c_uint,
-            std::ptr::from_ref(&program),
-        )
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::from_ref(&program))
     })
-    .map(drop)
 }
 
 /// What a process that ended tells: raw wait status, processor time in microseconds, peak resident size in bytes.
@@ -261,6 +291,37 @@ pub fn may_read_limits_of(pid: libc::pid_t) -> bool {
     let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
     // SAFETY: nothing is set, and the result goes to a live local of the right type.
     unsafe { libc::prlimit(pid, libc::RLIMIT_CORE, std::ptr::null(), &raw mut limit) == 0 }
+}
+
+/// Bytes of one page of memory.
+pub fn page_size() -> u64 {
+    // SAFETY: sysconf takes no pointer.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(size).unwrap_or(4096)
+}
+
+/// Bytes in files of memory and shared memory on this machine, whosever they are.
+pub fn shared_memory_of_machine() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.sharedram.saturating_mul(u64::from(info.mem_unit.max(1)))
+}
+
+/// Allows this process as many descriptors as it may have.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Fewer only make watching slower.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Makes this process the one to be ended first where the machine runs out of memory. What it starts inherits that,
+/// and only a privileged process could take it back.
+pub fn offer_for_ending(process: BorrowedFd<'_>) -> io::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(process, "oom_score_adj", flags, Mode::empty())?;
+    rustix::io::write(&file, b"500")?;
+    Ok(())
 }
 
 /// Blocks `SIGCHLD` and returns a descriptor that becomes readable when a child ends.

@@ -3,13 +3,16 @@
 //! Invariant: nothing outside this room names Linux namespaces or a container engine, and nothing in here knows
 //! scripts, packages or the MCP protocol.
 
+pub mod docker;
 pub mod facts;
 #[cfg(native)]
 pub mod linux;
+pub mod machine;
 #[cfg(native)]
 pub mod none;
 pub mod select;
 pub mod spec;
+pub mod volumes;
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +21,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncRead;
 
 pub use facts::{Backend, Facts, LayerState, LayerStatus, Tier};
@@ -35,9 +38,19 @@ pub trait Sandbox: Send + Sync {
     /// What this backend can do here, and why not. Found out once, at start.
     fn facts(&self) -> &Facts;
 
+    /// Whether this backend can keep [`spec::Network::Outbound`] here, or why not. Found out once, at start.
+    fn outbound(&self) -> Result<(), String> {
+        Err(format!("the {} backend does not connect for scripts", self.facts().backend))
+    }
+
     /// Why the next better tier cannot be had here, and how to get it; `None` where there is none.
     fn shortfall(&self) -> Option<&facts::Refusal> {
         None
+    }
+
+    /// Whether runs can be kept within these limits; tells what is missing where they cannot.
+    fn carries(&self, _limits: &spec::Limits) -> Result<(), facts::Refusal> {
+        Ok(())
     }
 
     /// Whether what runs in a sandbox could read this host path if it were shown to it. A backend whose sandbox user is
@@ -51,6 +64,16 @@ pub trait Sandbox: Send + Sync {
 
     /// Builds the sandbox and starts the program in it. Every layer of the tier stands when this returns.
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>>;
+
+    /// Ends every sandbox that still lives and waits until nothing of any is left. Nothing is started afterwards.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Programs and folders of its own, where its sandboxes see nothing of the host's file system.
+    fn volumes(&self) -> Option<&dyn volumes::Volumes> {
+        None
+    }
 
     /// Builds the sandbox and starts the program before its script is known. Returns when the program waits for the
     /// file `script`, a path below the work directory. A backend that cannot do this says so.
@@ -103,6 +126,9 @@ pub trait Control: Send {
     /// Waits for the main program's end. Every process of the sandbox is gone when this returns.
     fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>>;
 
+    /// Says that a program which waited for its script is about to get it: from now on its limits are watched.
+    fn begins(&mut self) {}
+
     /// Kills every process of the sandbox; [`Control::wait`] then returns soon. Harmless when it has ended.
     fn kill(&mut self);
 }
@@ -147,7 +173,7 @@ impl ExitStatus {
 }
 
 /// A limit that a run reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitHit {
     /// Memory of all processes together, in bytes.
@@ -156,6 +182,16 @@ pub enum LimitHit {
     Processes(u64),
     /// Writable folders, in bytes.
     Disk(u64),
+}
+
+impl fmt::Display for LimitHit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory(bytes) => write!(f, "memory {} MiB", bytes >> 20),
+            Self::Processes(number) => write!(f, "processes {number}"),
+            Self::Disk(bytes) => write!(f, "disk {} MiB", bytes >> 20),
+        }
+    }
 }
 
 /// What a program used, as far as the backend can tell.
@@ -188,6 +224,9 @@ pub enum StartError {
         /// The kernel's error number, where there is one.
         errno: Option<i32>,
     },
+    /// The program to start is not in the sandbox, although the sandbox stands.
+    #[error("{} is not there", .0.display())]
+    ProgramMissing(std::path::PathBuf),
     /// The specification cannot be carried out by this backend.
     #[error("this backend cannot carry out the specification: {0}")]
     Unsupported(String),

@@ -1,8 +1,9 @@
 //! No isolation: the program runs on the host as the user, and every report says so. Supervision is the same as
 //! elsewhere: nothing that it started outlives it.
 
+use super::facts::Refusal;
 use super::linux::LinuxSandbox;
-use super::spec::SandboxSpec;
+use super::spec::{Limits, SandboxSpec};
 use super::{BoxFuture, Facts, Running, Sandbox, StartError};
 
 /// Runs programs without isolation.
@@ -26,6 +27,10 @@ impl Default for Unconfined {
 impl Sandbox for Unconfined {
     fn facts(&self) -> &Facts {
         self.supervised.facts()
+    }
+
+    fn carries(&self, limits: &Limits) -> Result<(), Refusal> {
+        self.supervised.carries(limits)
     }
 
     fn explain(&self, spec: &SandboxSpec) -> Result<String, StartError> {

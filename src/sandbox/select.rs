@@ -2,8 +2,14 @@
 
 use std::sync::Arc;
 
-use super::facts::{Backend, Facts, Refusal, Tier};
-use super::{BoxFuture, Running, Sandbox, SandboxSpec, StartError};
+use super::Sandbox;
+use super::docker::{DockerOptions, DockerSandbox, MissingImage};
+use super::facts::{Backend, Tier};
+#[cfg(not(native))]
+use super::facts::{Facts, Refusal};
+use super::spec::Network;
+#[cfg(not(native))]
+use super::{BoxFuture, Running, SandboxSpec, StartError};
 
 /// Why this program does not start.
 #[derive(Debug, thiserror::Error)]
@@ -22,14 +28,45 @@ pub enum SelectError {
         /// What to do.
         remedy: String,
     },
+    /// The server cannot connect for scripts here.
+    #[error("--network outbound cannot be had: {reason}. Choose --network host or --network none")]
+    Outbound {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Who made a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Nobody: it is what holds where nothing is said.
+    Default,
+    /// The user.
+    User,
+}
+
+/// The network of scripts: what the user asked for, or what is best here. A choice never becomes another.
+pub fn network(sandbox: &dyn Sandbox, asked: Network, choice: Choice) -> Result<Network, SelectError> {
+    let usable = sandbox.facts().tier.is_ok();
+    match (asked, sandbox.outbound(), choice) {
+        (Network::Outbound, Err(reason), Choice::User) if usable => Err(SelectError::Outbound { reason }),
+        (Network::Outbound, Err(reason), Choice::Default) if usable => {
+            tracing::info!("scripts share this machine's network: {reason}");
+            Ok(Network::Host)
+        }
+        _ => Ok(asked),
+    }
 }
 
 /// Looks for what the backend can do here, and compares it with what is required.
-pub async fn select(backend: Backend, required: Option<Tier>) -> Result<Arc<dyn Sandbox>, SelectError> {
-    #[cfg(native)]
-    let sandbox = build(backend).await;
-    #[cfg(not(native))]
-    let sandbox = build(backend);
+pub async fn select(
+    backend: Backend,
+    required: Option<Tier>,
+    docker: &DockerOptions,
+) -> Result<Arc<dyn Sandbox>, SelectError> {
+    // What is promised at start must hold at start.
+    let missing = if required.is_some() { MissingImage::Refuse } else { MissingImage::Make };
+    let sandbox = build(backend, docker, missing).await;
     let facts = sandbox.facts();
     let Some(required) = required else {
         tell(sandbox.as_ref());
@@ -60,43 +97,36 @@ fn tell(sandbox: &dyn Sandbox) {
 }
 
 #[cfg(native)]
-async fn build(backend: Backend) -> Arc<dyn Sandbox> {
+async fn build(backend: Backend, docker: &DockerOptions, missing: MissingImage) -> Arc<dyn Sandbox> {
     match backend {
         Backend::Native => Arc::new(super::linux::LinuxSandbox::probe().await),
-        Backend::Docker => Arc::new(Missing::docker()),
+        Backend::Docker => Arc::new(DockerSandbox::probe(docker, missing).await),
         Backend::None => Arc::new(super::none::Unconfined::new()),
     }
 }
 
 #[cfg(not(native))]
-fn build(backend: Backend) -> Arc<dyn Sandbox> {
-    Arc::new(match backend {
-        Backend::Docker => Missing::docker(),
-        Backend::Native | Backend::None => Missing {
-            facts: Facts {
-                backend,
-                tier: Err(Refusal {
-                    reason: format!("the {backend} backend is not part of this build"),
-                    remedy: "Use a build for Linux with the `native` feature".to_owned(),
-                }),
-                layers: Vec::new(),
-            },
-        },
-    })
+async fn build(backend: Backend, docker: &DockerOptions, missing: MissingImage) -> Arc<dyn Sandbox> {
+    match backend {
+        Backend::Docker => Arc::new(DockerSandbox::probe(docker, missing).await),
+        Backend::Native | Backend::None => Arc::new(Missing::new(backend)),
+    }
 }
 
-/// A backend that cannot be used, and says why.
+/// A backend that is not part of this build, and says so.
+#[cfg(not(native))]
 struct Missing {
     facts: Facts,
 }
 
+#[cfg(not(native))]
 impl Missing {
-    fn docker() -> Self {
+    fn new(backend: Backend) -> Self {
         let refusal = Refusal {
-            reason: "the docker backend is not part of this build".to_owned(),
-            remedy: "Use --sandbox-backend native on Linux".to_owned(),
+            reason: format!("the {backend} backend is not part of this build"),
+            remedy: "Use --sandbox-backend docker, or a build for Linux with the `native` feature".to_owned(),
         };
-        Self { facts: Facts { backend: Backend::Docker, tier: Err(refusal), layers: Vec::new() } }
+        Self { facts: Facts { backend, tier: Err(refusal), layers: Vec::new() } }
     }
 
     fn error(&self) -> StartError {
@@ -105,6 +135,7 @@ impl Missing {
     }
 }
 
+#[cfg(not(native))]
 impl Sandbox for Missing {
     fn facts(&self) -> &Facts {
         &self.facts
@@ -121,14 +152,47 @@ impl Sandbox for Missing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::facts::Facts;
+    use super::super::{BoxFuture, Running, SandboxSpec, StartError};
     use super::*;
 
     #[tokio::test]
-    async fn a_backend_that_is_missing_is_never_replaced() {
-        let sandbox = select(Backend::Docker, None).await.expect("the server starts and says why");
-        assert_eq!(sandbox.facts().backend, Backend::Docker);
-        assert!(sandbox.facts().tier.is_err());
-        let error = select(Backend::Docker, Some(Tier::Docker)).await.err().expect("it cannot be met");
+    async fn a_network_that_was_asked_for_is_never_replaced() {
+        let sandbox = Unbrokered(Facts { backend: Backend::None, tier: Ok(Tier::None), layers: Vec::new() });
+        let choose = |asked, choice| network(&sandbox, asked, choice).map_err(|error| error.to_string());
+        assert_eq!(choose(Network::Outbound, Choice::Default), Ok(Network::Host));
+        assert_eq!(choose(Network::None, Choice::User), Ok(Network::None));
+        assert_eq!(choose(Network::Host, Choice::User), Ok(Network::Host));
+        let error = choose(Network::Outbound, Choice::User).expect_err("it cannot be had");
+        assert_eq!(
+            error,
+            "--network outbound cannot be had: the none backend does not connect for scripts. Choose --network host \
+             or --network none"
+        );
+    }
+
+    /// A backend that says what it says where nothing else is implemented.
+    struct Unbrokered(Facts);
+
+    impl Sandbox for Unbrokered {
+        fn facts(&self) -> &Facts {
+            &self.0
+        }
+
+        fn explain(&self, _spec: &SandboxSpec) -> Result<String, StartError> {
+            Ok(String::new())
+        }
+
+        fn start<'a>(&'a self, _spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
+            Box::pin(std::future::ready(Err(StartError::Unsupported(String::new()))))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_backend_that_cannot_be_used_is_never_replaced() {
+        let docker = DockerOptions { image: Some("no-such-image-anywhere:0".to_owned()), folder: None };
+        let error =
+            select(Backend::Docker, Some(Tier::Docker), &docker).await.err().expect("it cannot be met");
         assert!(error.to_string().contains("--require-sandbox docker cannot be met"), "{error}");
     }
 }

@@ -123,6 +123,9 @@ fn length_only<S: serde::Serializer>(content: &std::sync::Arc<[u8]>, out: S) -> 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
+    /// A network of its own with nothing but loopback, out of which the server connects: to the internet and to private
+    /// networks, not to this machine, its link or a cloud's metadata.
+    Outbound,
     /// The host's network, as the host sees it.
     Host,
     /// A network of its own with nothing but loopback.

@@ -15,6 +15,7 @@ mod marker;
 pub mod merge;
 pub mod metadata;
 mod nearest;
+pub(crate) use nearest::nearest;
 pub mod problem;
 pub mod requirement;
 pub mod requires_python;

@@ -71,6 +71,15 @@ struct Arg {
     op: &'static str,
 }
 
+/// How a profile refuses what is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// By the profile's default, for engines that know a default with an error of its own (Docker 23 and later).
+    ByDefault,
+    /// Call by call: earlier engines answer the default with EPERM, which breaks programs that would fall back.
+    Named,
+}
+
 /// The policy as a Docker profile. Docker has to be told `no-new-privileges` as well: otherwise it installs the
 /// profile before it has set the user and groups.
 ///
@@ -78,6 +87,15 @@ struct Arg {
 /// Never: the profile is plain data, which JSON can always hold.
 #[must_use]
 pub fn export(policy: &Policy) -> Exported {
+    export_for(policy, Unknown::ByDefault)
+}
+
+/// The same for an engine of any age.
+///
+/// # Panics
+/// Never, as [`export`].
+#[must_use]
+pub fn export_for(policy: &Policy, unknown: Unknown) -> Exported {
     let mut lost = Vec::new();
     let mut plain: BTreeMap<(Answer, &str), Vec<&'static str>> = BTreeMap::new();
     let mut on_arguments = Vec::new();
@@ -91,7 +109,7 @@ pub fn export(policy: &Policy) -> Exported {
     }
     let mut syscalls: Vec<_> = plain
         .into_iter()
-        .filter(|((answer, _), _)| *answer != Answer::UNKNOWN)
+        .filter(|((answer, _), _)| *answer != Answer::UNKNOWN || unknown == Unknown::Named)
         .map(|((answer, reason), names)| rule(names, answer, Vec::new(), reason))
         .collect();
     syscalls.extend(on_arguments);

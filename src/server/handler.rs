@@ -46,6 +46,11 @@ impl Handler {
         Some(family.as_ref())
     }
 
+    fn instructions(&self) -> String {
+        let stateful = self.family("create_sandbox").map_or("", |_| reply::STATEFUL);
+        format!("{}{stateful}", reply::INSTRUCTIONS)
+    }
+
     fn templates(&self) -> Vec<ResourceTemplate> {
         self.families.iter().flat_map(|(_, family)| family.templates()).collect()
     }
@@ -66,7 +71,7 @@ impl ServerHandler for Handler {
         ServerConfig::new(capabilities)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
             .with_server_info(Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")))
-            .with_instructions(reply::INSTRUCTIONS)
+            .with_instructions(self.instructions())
     }
 
     async fn initialize(

@@ -6,6 +6,7 @@
 pub mod describe;
 mod environment;
 mod failure;
+mod output;
 mod protocol;
 mod report;
 mod session;
@@ -19,9 +20,10 @@ use serde_json::Value;
 use crate::execution::Progress;
 use crate::sandbox::{Tier, spec::Limits};
 
-pub use describe::INSTRUCTIONS;
+pub use describe::{INSTRUCTIONS, STATEFUL};
 pub use environment::{overview, validation};
 pub use failure::{failure, server_is_ending, wrong_arguments};
+pub use output::{RUN_SCHEME, run_file};
 pub use protocol::{
     cancelled, duplicate_id, line_too_long, no_batches, no_method, no_version, not_an_object,
     not_initialized, not_unicode, request_and_answer, too_many_calls, unknown_method, unknown_tool,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::workspace::FileError;
 use crate::execution::ExecutionError;
+use crate::workspace::FileError;
 
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +53,6 @@ pub enum SessionError {
         /// The limit.
         limit: usize,
     },
-    /// The interpreter is not one of those that this program knows.
-    #[error("there is no interpreter {name:?}; --interpreter takes {known}")]
-    NoInterpreter {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
     /// The environment or the sandbox could not be made.
     #[error("{}", .0.message)]
     Execution(ExecutionError),
@@ -71,7 +63,9 @@ pub enum SessionError {
     #[error(transparent)]
     File(#[from] FileError),
     /// The driver inside did not do what it should, and the sandbox was ended.
-    #[error("the sandbox was ended: {0}. Its files are kept; the next call starts a new interpreter")]
+    #[error(
+        "the sandbox was ended: {0}. The next execute_code starts a new interpreter and says what was kept"
+    )]
     Broken(String),
     /// Too many calls wait for this session.
     #[error("{waiting} calls wait for this sandbox already; wait for an answer first")]
@@ -95,7 +89,6 @@ impl SessionError {
             Self::Unknown(_) | Self::Ended { .. } => "unknown_sandbox",
             Self::Exists(_) => "sandbox_exists",
             Self::TooMany { .. } => "too_many_sandboxes",
-            Self::NoInterpreter { .. } => "interpreter",
             Self::Execution(_) => "sandbox",
             Self::Package(_) => "refused_requirement",
             Self::File(_) => "file",

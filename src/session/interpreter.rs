@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use super::error::SessionError;
 use super::report::{CellReport, Installed};
-use super::workspace::Workspace;
 use crate::execution::ProgressSink;
 use crate::sandbox::BoxFuture;
 use crate::script::Requirement;
+use crate::workspace::Workspace;
 
 /// A kind of interpreter.
 pub trait Interpreter: Send + Sync {

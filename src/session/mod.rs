@@ -4,29 +4,23 @@
 //! [`registry`] knows every session by its name and keeps the limits; each session is an [`actor`] that works through
 //! its calls in order. What it drives is an [`interpreter::Kernel`], which an [`interpreter::Interpreter`] starts;
 //! [`python`] is the one that runs here, in a sandbox of this machine, and speaks [`protocol`] with the driver inside.
-//! Files go through [`workspace`], whose names are checked in [`path`] and nowhere else.
+//! Files go through [`crate::workspace`].
 //!
 //! Invariants: everything that comes out of a sandbox is hostile: bounded, parsed strictly, never a path of the host.
 //! This room never knows the MCP protocol, and never which backend it has.
 
 mod actor;
-#[cfg(native)]
-mod beneath;
 mod error;
 pub mod interpreter;
-mod media;
 mod name;
-pub mod path;
 pub mod protocol;
 pub mod python;
 mod registry;
 mod report;
-pub mod workspace;
 
 use std::time::Duration;
 
 pub use error::{Ended, SessionError};
-pub use media::{media_type, picture};
 pub use name::SessionId;
 pub use registry::{SessionStatus, Sessions, Summary};
 pub use report::{CellEnd, CellError, CellReport, Form, FormBody, Installed, Shown};
@@ -40,8 +34,15 @@ pub struct SessionSettings {
     pub idle_limit: Duration,
     /// Bytes of one picture in a result; larger ones are made smaller.
     pub max_image_bytes: usize,
-    /// Which interpreter, by its name.
-    pub interpreter: String,
+    /// Which interpreter they have.
+    pub interpreter: InterpreterKind,
+}
+
+/// Interpreters that sessions can have. A new one is a file beside [`python`], a line here and one in `commands/serve`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum InterpreterKind {
+    /// Python on this machine, in a sandbox of its own
+    Python,
 }
 
 impl Default for SessionSettings {
@@ -51,7 +52,7 @@ impl Default for SessionSettings {
             max_sandboxes: 8,
             idle_limit: Duration::from_mins(30),
             max_image_bytes: 256 << 10,
-            interpreter: python::NAME.to_owned(),
+            interpreter: InterpreterKind::Python,
         }
     }
 }

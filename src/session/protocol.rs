@@ -37,6 +37,14 @@ pub enum Request<'a> {
         /// The environment's folder, as seen from inside.
         root: &'a str,
     },
+    /// Do something with files of the work directory.
+    Files {
+        /// Number of the request.
+        id: u64,
+        /// What.
+        #[serde(flatten)]
+        act: Act<'a>,
+    },
     /// Tell what is in use.
     Usage {
         /// Number of the request.
@@ -54,6 +62,71 @@ pub enum Request<'a> {
     },
 }
 
+/// Something that is done with files of the work directory. Paths are lists of checked names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "act", rename_all = "lowercase")]
+pub enum Act<'a> {
+    /// List a folder.
+    List {
+        /// The folder.
+        path: &'a [String],
+        /// Entries at most.
+        most: usize,
+    },
+    /// Read a piece of a file.
+    Read {
+        /// The file.
+        path: &'a [String],
+        /// From here.
+        offset: u64,
+        /// Bytes at most.
+        length: usize,
+    },
+    /// Write a piece of a new file.
+    Write {
+        /// The file.
+        path: &'a [String],
+        /// The piece, in base64.
+        data: &'a str,
+        /// Whether it is the first one.
+        first: bool,
+        /// Whether it is the last one, after which the file is put in place.
+        last: bool,
+    },
+    /// Remove a file or an empty folder.
+    Remove {
+        /// Which.
+        path: &'a [String],
+    },
+    /// Find all files.
+    Tree {
+        /// Files at most.
+        most: usize,
+    },
+}
+
+/// An answer to [`Request::Files`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FilesAnswer {
+    /// Number of the request.
+    pub id: u64,
+    /// The system's error number, where it refused.
+    pub errno: Option<i32>,
+    /// What stands in the way, where something else than a file or folder does.
+    pub what: Option<String>,
+    /// A piece, in base64.
+    pub data: Option<String>,
+    /// Bytes of the file, or of all of them.
+    pub size: u64,
+    /// Name, kind and size.
+    pub entries: Vec<(String, String, u64)>,
+    /// How many there are.
+    pub count: usize,
+    /// Whether there are more than were counted.
+    pub more: bool,
+}
+
 /// The first frame: the driver's own source and its limits.
 #[derive(Clone, Debug, Serialize)]
 pub struct Setup {
@@ -67,6 +140,8 @@ pub struct Setup {
     pub image_limit: usize,
     /// Bytes of a traceback.
     pub traceback_limit: usize,
+    /// Cells that were run before: numbers go on where a sandbox takes the place of a lost one.
+    pub cells: u64,
 }
 
 impl Setup {
@@ -80,6 +155,7 @@ impl Setup {
             output_limit,
             image_limit,
             traceback_limit: TRACEBACK_LIMIT,
+            cells: 0,
         }
     }
 }
@@ -301,6 +377,12 @@ pub trait Numbered {
 }
 
 impl Numbered for Ready {
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Numbered for FilesAnswer {
     fn id(&self) -> u64 {
         self.id
     }

@@ -15,10 +15,10 @@ use super::error::{Ended, SessionError};
 use super::interpreter::{Interpreter, Kernel, KernelUsage, Stop};
 use super::name::SessionId;
 use super::report::{CellReport, Installed};
-use super::workspace::{FileError, Tree, Workspace};
 use crate::execution::ProgressSink;
 use crate::sandbox::BoxFuture;
 use crate::script::Requirement;
+use crate::workspace::{FileError, Tree, Workspace};
 
 /// Ended sessions that are remembered, for a better answer than "unknown".
 const REMEMBERED: usize = 256;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::path::WorkPath;
 use crate::execution::Captured;
+use crate::workspace::path::WorkPath;
 
 /// A cell that was run, however it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

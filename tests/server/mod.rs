@@ -14,12 +14,13 @@ use mcp_python_exec_sandbox::execution::validation::Validation;
 use mcp_python_exec_sandbox::execution::{
     Execute, ExecutionError, ExecutionReport, ExecutionRequest, FailureKind, Progress, ProgressSink,
 };
+use mcp_python_exec_sandbox::sandbox::select::Choice;
 use mcp_python_exec_sandbox::sandbox::spec::{Limits, Network};
 use mcp_python_exec_sandbox::sandbox::{
     Backend, BoxFuture, ExitStatus, LayerState, LayerStatus, Tier, Usage,
 };
-use mcp_python_exec_sandbox::server::{ServeError, serve};
-use mcp_python_exec_sandbox::session::SessionSettings;
+use mcp_python_exec_sandbox::server::{ServeError, Services, serve_all};
+use mcp_python_exec_sandbox::session::{SessionSettings, Sessions};
 use mcp_python_exec_sandbox::settings::{Settings, ToolFamily};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
@@ -31,7 +32,9 @@ pub fn settings() -> Settings {
         python: None,
         backend: Backend::Native,
         require: None,
+        docker_image: None,
         network: Network::Host,
+        network_choice: Choice::User,
         limits: Limits::default(),
         default_timeout: 30,
         max_timeout: 300,
@@ -68,6 +71,7 @@ pub fn report() -> ExecutionReport {
         ],
         limit: None,
         usage: Usage::default(),
+        output: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -222,20 +226,25 @@ impl Client {
 
     /// The same with other settings and pipes of `capacity` bytes.
     pub fn connect_with(settings: Settings, capacity: usize) -> Self {
+        Self::connect_to(settings, capacity, None)
+    }
+
+    /// The same with stateful sandboxes.
+    pub fn connect_to(settings: Settings, capacity: usize, sessions: Option<Sessions>) -> Self {
         let fake = Arc::new(Fake::default());
         let (near_in, far_in) = tokio::io::duplex(capacity);
         let (near_out, far_out) = tokio::io::duplex(capacity);
         let (_, input) = tokio::io::split(far_in);
         let (output, _) = tokio::io::split(far_out);
         let (stop, stopped) = oneshot::channel();
-        let executor = fake.clone();
+        let services = Services { executor: fake.clone(), sessions };
         let served = tokio::spawn(async move {
             let shutdown = async {
                 if stopped.await.is_err() {
                     std::future::pending::<()>().await;
                 }
             };
-            serve(executor, &settings, near_in, near_out, shutdown).await
+            serve_all(services, &settings, near_in, near_out, shutdown).await
         });
         let output = Some(BufReader::new(output).lines());
         Self { fake, input: Some(input), output, seen: VecDeque::new(), stop: Some(stop), served }

@@ -42,8 +42,8 @@ pub struct Ground {
     pub binary: PathBuf,
     /// Home of the server: shared by all properties of one user, so that environments are made once.
     pub home: PathBuf,
-    /// Flags that select the tier.
-    pub tier_flags: Vec<String>,
+    /// Whether the tier is the confined one.
+    pub confined: bool,
     /// Words in front of the server's command line, which take from it what a tier must do without.
     pub wrapper: Vec<OsString>,
 }
@@ -158,7 +158,8 @@ impl Ground {
     pub fn server_flags(&self, flags: &[&str]) -> Vec<OsString> {
         let uv = std::env::var_os("ESCAPE_UV").map(|uv| ["--uv-path".into(), uv]);
         let mut words: Vec<OsString> = uv.into_iter().flatten().collect();
-        words.extend(self.tier_flags.iter().map(OsString::from));
+        // A tier that is not the one to try would answer in its place.
+        words.extend(["--require-sandbox".into(), if self.confined { "confined" } else { "full" }.into()]);
         words.extend(flags.iter().map(OsString::from));
         words
     }

@@ -5,6 +5,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
+# A writable folder, wherever the tier has it.
+SCRATCH = os.environ.get("TMPDIR", "/tmp")
+
+
 def syscall(name, *args):
     """A system call by name or number. Bytes and ctypes objects are passed by address."""
     number = NR[name] if isinstance(name, str) else name

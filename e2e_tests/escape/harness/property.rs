@@ -3,7 +3,7 @@
 use super::ground::Ground;
 
 /// What one attempt has to come to: names of outcomes, separated by `|`. An outcome is `ok`, the name of an errno, a
-/// word that the probe gives, or `signal NAME`. `*` outside: not tried there, as machines differ or as it would do harm.
+/// word that the probe gives, or `signal NAME`. `*`: not tried there, as machines differ or as it would do harm.
 pub type Expected = &'static str;
 
 /// Something that a script must not be able to do.
@@ -60,6 +60,8 @@ pub enum Need {
     Landlock(u8),
     /// An x86-64 processor.
     X86,
+    /// Namespaces: the full tier.
+    Namespaces,
     /// To be started as root.
     Root,
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::data_dir::DataDir;
 use super::super::failure::{EnvironmentError, trim};
-use super::super::files::remove_tree;
+use super::super::files::{Folders, seal};
 use super::super::host::HostEnv;
 use super::super::job::{JobFolder, Runner};
 use super::super::lock::{Lock, Sharing};
@@ -43,7 +43,8 @@ impl Installer<'_> {
         let _lock =
             lock.map_err(|error| EnvironmentError::storage("the interpreters could not be locked", &error))?;
         let job = JobFolder::create(self.data)?;
-        let target = job.path().join("python");
+        // In its final place: uv writes the place into the installation, and moves it there whole.
+        let target = self.data.interpreters();
         let mut env = BTreeMap::from([("UV_PYTHON_DOWNLOADS".to_owned(), "manual".to_owned())]);
         for name in SOURCES {
             if let Some(value) = self.env.get(name) {
@@ -53,27 +54,22 @@ impl Installer<'_> {
         let mut args: Vec<String> =
             ["python", "install", "--no-config", "--no-bin", "--install-dir"].map(str::to_owned).into();
         args.extend([target.to_string_lossy().into_owned(), request.to_owned()]);
-        let output = self.runner.uv(&self.uv.path, args, &job, &local_sources(&env), &env).await?;
+        let mut mounts = local_sources(&env);
+        mounts.push(Mount::read_write(&target));
+        let output = self.runner.uv(&self.uv.path, args, &job, &mounts, &env).await?;
         if output.code != 0 {
             return Err(InstallFailure::Uv(trim(&redact(&output.stderr))));
         }
-        self.publish(&target)
-            .map_err(|error| EnvironmentError::storage("the interpreter could not be kept", &error).into())
+        Self::close(&target)
+            .map_err(|error| EnvironmentError::storage("the interpreter could not be closed", &error).into())
     }
 
-    /// Moves each installation to its final place; an installation knows its own path only by its executable's.
-    fn publish(&self, target: &Path) -> std::io::Result<()> {
-        for entry in std::fs::read_dir(target)? {
+    /// Nobody writes to what is installed, apart from bytecode files that its owner adds.
+    fn close(folder: &Path) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(folder)? {
             let entry = entry?;
-            let name = entry.file_name();
-            if !entry.file_type()?.is_dir() || name.to_string_lossy().starts_with('.') {
-                continue;
-            }
-            let home = self.data.interpreters().join(&name);
-            if home.exists() {
-                remove_tree(&entry.path());
-            } else {
-                std::fs::rename(entry.path(), home)?;
+            if entry.file_type()?.is_dir() && !entry.file_name().to_string_lossy().starts_with('.') {
+                seal(&entry.path(), Folders::Open)?;
             }
         }
         Ok(())

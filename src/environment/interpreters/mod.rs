@@ -17,6 +17,7 @@ pub use choose::{Choice, Wanted, choose};
 pub use index::InterpreterIndex;
 pub(super) use index::is_unchanged;
 pub(super) use install::Installer;
+pub(super) use probe::{QUESTION, interpreter_without_mounts};
 pub use search::{Candidate, candidates};
 
 /// One interpreter, as it described itself.

@@ -12,7 +12,7 @@ use super::{Interpreter, needed_folders};
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// Prints one fact on each line, in the order of [`Facts::parse`], then the libraries that are mapped.
-const QUESTION: &str = r#"
+pub(in super::super) const QUESTION: &str = r#"
 import sys, os
 v = sys.version_info
 print(sys.implementation.name)
@@ -53,19 +53,17 @@ pub async fn probe(path: &Path, fingerprint: &str, private: &[PathBuf]) -> Resul
         let reason = output.stderr.lines().last().unwrap_or("it failed");
         return Err(ProbeError::Silent(reason.to_owned()));
     }
-    let facts = Facts::parse(&output.stdout).ok_or_else(|| ProbeError::Silent("no facts".to_owned()))?;
-    facts.check()?;
+    let facts = Facts::checked(&output.stdout)?;
     let folders = needed_folders(&facts.prefix, &facts.stdlib, &facts.executable, &facts.libraries, private);
-    Ok(Interpreter {
-        version: format!("{}.{}.{}{}", facts.numbers.0, facts.numbers.1, facts.numbers.2, facts.prerelease),
-        prerelease: !facts.prerelease.is_empty(),
-        numbers: facts.numbers,
-        executable: facts.executable,
-        prefix: facts.prefix,
-        stdlib: facts.stdlib,
-        folders,
-        fingerprint: fingerprint.to_owned(),
-    })
+    Ok(facts.interpreter(fingerprint, folders))
+}
+
+/// An interpreter that answered [`QUESTION`] where all that it needs is visible anyway.
+pub(in super::super) fn interpreter_without_mounts(
+    answer: &str,
+    fingerprint: &str,
+) -> Result<Interpreter, ProbeError> {
+    Ok(Facts::checked(answer)?.interpreter(fingerprint, Vec::new()))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -82,6 +80,26 @@ struct Facts {
 }
 
 impl Facts {
+    fn checked(answer: &str) -> Result<Self, ProbeError> {
+        let facts = Self::parse(answer).ok_or_else(|| ProbeError::Silent("no facts".to_owned()))?;
+        facts.check()?;
+        Ok(facts)
+    }
+
+    fn interpreter(self, fingerprint: &str, folders: Vec<PathBuf>) -> Interpreter {
+        let (major, minor, patch) = self.numbers;
+        Interpreter {
+            version: format!("{major}.{minor}.{patch}{}", self.prerelease),
+            prerelease: !self.prerelease.is_empty(),
+            numbers: self.numbers,
+            executable: self.executable,
+            prefix: self.prefix,
+            stdlib: self.stdlib,
+            folders,
+            fingerprint: fingerprint.to_owned(),
+        }
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let implementation = lines.next()?.to_owned();

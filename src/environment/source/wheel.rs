@@ -127,7 +127,7 @@ pub async fn build(
     let path = environment.env.get("PATH").map(String::as_str).unwrap_or_default();
     let mut env = plain_env(path);
     let mut mounts = environment.mounts.clone();
-    if builder.build_network == crate::sandbox::spec::Network::Host {
+    if builder.build_network != crate::sandbox::spec::Network::None {
         env.extend(builder.runner.connection.for_scripts());
         mounts.extend(builder.runner.connection.mounts().iter().cloned());
     }

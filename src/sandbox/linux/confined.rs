@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::host::{EtcEntry, HostLayout, SystemEntry};
 use super::lower::{SCOPES_SINCE, exec, resource_limits};
 use super::plan::{
-    FileRules, LandlockPlan, LaunchPlan, PolicyTier, PortRule, Program, ResourceLimits, Scopes, SeccompPlan,
-    SocketPolicy, Supervision,
+    FileRules, LandlockPlan, LaunchPlan, PolicyTier, PortRule, ProcessLimit, Program, ResourceLimits, Scopes,
+    SeccompPlan, SocketPolicy, Supervision,
 };
 use crate::sandbox::StartError;
 use crate::sandbox::spec::{Access, MountSource, Network, SandboxSpec};
@@ -95,8 +95,8 @@ pub struct Ground<'a> {
 /// The plan of the confined tier.
 pub fn plan(spec: &SandboxSpec, ground: &Ground<'_>) -> Result<LaunchPlan, StartError> {
     let limits = resource_limits(&spec.limits, OWN_PROCESSES);
-    // The kernel counts all processes of a user: with a user of its own that is the run, else it is everything.
-    let processes = limits.processes.filter(|_| ground.drop_to.is_some());
+    let shared = Some(ProcessLimit::Beside(spec.limits.processes));
+    let processes = if ground.drop_to.is_some() { limits.processes } else { shared };
     let off = spec.network == Network::None;
     let landlock = LandlockPlan {
         files: Some(files(spec, ground)?),
@@ -110,6 +110,8 @@ pub fn plan(spec: &SandboxSpec, ground: &Ground<'_>) -> Result<LaunchPlan, Start
         drop_to: ground.drop_to,
         supervision: supervision(ground.abi),
         remove_after: Some(ground.folder.to_owned()),
+        groups: None,
+        watch: None,
         limits: ResourceLimits { processes, ..limits },
         landlock: Some(landlock),
         seccomp: Some(SeccompPlan::Embedded(spec.role, PolicyTier::Confined(sockets))),

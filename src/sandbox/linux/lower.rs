@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::broker::names;
 use super::host::{EtcEntry, HostLayout, SystemEntry};
 use super::plan::{
     Exec, FileRules, Identity, Isolation, LandlockPlan, LaunchPlan, PolicyTier, PortRule, ProcSource,
-    Program, ResourceLimits, RootStep, Scopes, SeccompPlan, Supervision,
+    ProcessLimit, Program, ResourceLimits, RootStep, Scopes, SeccompPlan, Supervision,
 };
 use crate::sandbox::StartError;
 use crate::sandbox::spec::{Access, HOME_DIR, Limits, Mount, MountSource, Network, SandboxSpec, WORK_DIR};
@@ -29,8 +30,9 @@ const DEV_LINKS: [(&str, &str); 5] = [
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
-/// Processes of the sandbox itself that count against the limit: the guard and the init.
-const OWN_PROCESSES: u64 = 2;
+/// Processes and threads of the sandbox itself that count against the limit: the guard, the init and the init's second
+/// thread.
+const OWN_PROCESSES: u64 = 3;
 
 /// The plan of the full tier.
 pub fn full(
@@ -43,6 +45,7 @@ pub fn full(
     let mut root = system_steps(host);
     root.extend(etc_steps(&host.etc));
     root.extend(etc_steps(&identity_files(identity)));
+    let name_servers = (spec.network == Network::Outbound).then(|| names_inside(&mut root));
     root.extend(host.devices.iter().map(|name| RootStep::Device { name: name.clone() }));
     root.extend(DEV_LINKS.map(|(target, to)| RootStep::Symlink { target: target.into(), to: to.into() }));
     root.push(RootStep::Devpts);
@@ -55,10 +58,14 @@ pub fn full(
     for file in &spec.files {
         root.push(RootStep::Content { target: Path::new(WORK_DIR).join(inside(&file.path)?) });
     }
-    let landlock = landlock(&root, host);
+    let mut landlock = landlock(&root, host);
+    if spec.network == Network::Outbound {
+        landlock.ports = PortRule::ConnectRefused;
+    }
     let isolation = Isolation {
         identity,
-        private_network: spec.network == Network::None,
+        private_network: spec.network != Network::Host,
+        name_servers,
         host_name: HOST_NAME.to_owned(),
         scratch_bytes: spec.limits.disk,
         scratch_inodes: SCRATCH_INODES,
@@ -69,12 +76,34 @@ pub fn full(
         drop_to: None,
         supervision: Supervision::ProcessNamespace,
         remove_after: None,
+        groups: None,
+        watch: None,
         limits: resource_limits(&spec.limits, OWN_PROCESSES),
         landlock: Some(landlock),
-        seccomp: Some(SeccompPlan::Embedded(spec.role, PolicyTier::Full)),
+        seccomp: Some(SeccompPlan::Embedded(spec.role, policy_tier(spec.network))),
         program: Program::Execute(exec(spec)),
         contents: spec.files.iter().map(|file| file.content.len() as u64).collect(),
     })
+}
+
+/// Has the resolver ask the name servers as they appear inside; tells how many there are.
+fn names_inside(root: &mut [RootStep]) -> u8 {
+    let resolver = Path::new("/etc/resolv.conf");
+    let text = root.iter_mut().find_map(|step| match step {
+        RootStep::Text { target, text } if target == resolver => Some(text),
+        _ => None,
+    });
+    let Some(text) = text else { return 0 };
+    let (inside, count) = names::configuration(text);
+    *text = inside;
+    count
+}
+
+fn policy_tier(network: Network) -> PolicyTier {
+    match network {
+        Network::Outbound => PolicyTier::Brokered,
+        Network::Host | Network::None => PolicyTier::Full,
+    }
 }
 
 /// Files of name resolution and of the sandbox's user, as a sandbox that is built now has them.
@@ -91,8 +120,7 @@ pub fn waiting(mut plan: LaunchPlan, script: &Path) -> Result<LaunchPlan, StartE
     Ok(plan)
 }
 
-/// The plan without isolation: the host as it is, under supervision and with the limits that bind one process. The
-/// number of processes is not among them: the kernel would count all of the user's. Where the supervisor has a signal
+/// The plan without isolation: the host as it is, under supervision and with limits. Where the supervisor has a signal
 /// scope of its own, the program gets one too, so that it cannot end its supervisor.
 pub fn unconfined(spec: &SandboxSpec, supervision: Supervision, remove_after: Option<PathBuf>) -> LaunchPlan {
     let scope = LandlockPlan {
@@ -106,7 +134,12 @@ pub fn unconfined(spec: &SandboxSpec, supervision: Supervision, remove_after: Op
         drop_to: None,
         supervision,
         remove_after,
-        limits: ResourceLimits { processes: None, ..resource_limits(&spec.limits, 0) },
+        groups: None,
+        watch: None,
+        limits: ResourceLimits {
+            processes: Some(ProcessLimit::Beside(spec.limits.processes)),
+            ..resource_limits(&spec.limits, 0)
+        },
         landlock: (supervision == Supervision::ScopeMonitor).then_some(scope),
         seccomp: None,
         program: Program::Execute(exec(spec)),
@@ -121,7 +154,7 @@ pub const SCOPES_SINCE: u8 = 6;
 pub(super) fn resource_limits(limits: &Limits, own_processes: u64) -> ResourceLimits {
     ResourceLimits {
         data: Some(limits.memory),
-        processes: Some(limits.processes + own_processes),
+        processes: Some(ProcessLimit::Whole(limits.processes + own_processes)),
         open_files: Some(limits.open_files),
         file_size: Some(limits.disk),
     }

@@ -3,13 +3,16 @@
 //! It lowers a specification to a launch plan and starts a launcher with it. It knows nothing of scripts,
 //! environments or MCP; the launcher knows nothing but the plan.
 
+pub mod broker;
 mod confined;
 mod diagnosis;
+mod groups;
 pub mod host;
 mod launchers;
 pub mod lower;
 mod mode;
 mod observe;
+mod outbound;
 pub mod plan;
 mod private_folder;
 mod probe;
@@ -21,12 +24,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::facts::{Backend, Facts, LayerState, LayerStatus, Refusal, Tier};
-use super::spec::{Access, MountSource, Role, SandboxSpec};
+use super::spec::{Access, Limits, MountSource, Role, SandboxSpec};
 use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
+use groups::Groups;
 use host::HostLayout;
 use launchers::Launchers;
 use mode::Mode;
-use plan::{LaunchPlan, Supervision};
+use plan::{LaunchPlan, ProcessLimit, Supervision, WatchPlan};
 use private_folder::PrivateFolder;
 use users::{User, Users};
 use waiting::{Terms, Waiter};
@@ -37,9 +41,13 @@ pub struct LinuxSandbox {
     host: HostLayout,
     users: Users,
     mode: Mode,
+    /// Where control groups for runs are made, or why they cannot be.
+    groups: Result<Groups, String>,
     facts: Facts,
     /// Why the next better tier cannot be had.
     shortfall: Option<Refusal>,
+    /// Why the server cannot connect for runs, where it cannot.
+    outbound: Result<(), String>,
 }
 
 impl LinuxSandbox {
@@ -63,8 +71,10 @@ impl LinuxSandbox {
             host: HostLayout::gather(),
             users: Users::default(),
             mode,
+            groups: Groups::find(),
             facts,
             shortfall: None,
+            outbound: Err("there is no network namespace in this tier".to_owned()),
         }
     }
 
@@ -92,7 +102,7 @@ impl LinuxSandbox {
     /// Starts a program whose script comes later.
     async fn launch_waiting(&self, spec: &SandboxSpec, script: &Path) -> Result<Waiter, StartError> {
         self.usable()?;
-        let Mode::Full(way, proc) = self.mode else {
+        let Mode::Full(way, _) = self.mode else {
             let why = "without a work directory of its own no program waits";
             return Err(StartError::Unsupported(why.to_owned()));
         };
@@ -100,8 +110,8 @@ impl LinuxSandbox {
         let id = user.as_ref().map(|user| user.id);
         let identity = way.identity(id.unwrap_or_default());
         own_writable_mounts(spec, id)?;
-        let terms = Terms::now(script, identity);
-        let plan = lower::waiting(lower::full(spec, &self.host, identity, proc)?, script)?;
+        let terms = Terms::now(script, identity, &spec.mounts);
+        let plan = lower::waiting(self.plan(spec, None, id)?, script)?;
         let running = spawn::start(&self.launchers, &plan, spec).await?;
         Waiter::ready(with_user(running, user), terms).await
     }
@@ -143,18 +153,37 @@ impl LinuxSandbox {
         user: Option<u32>,
     ) -> Result<LaunchPlan, StartError> {
         let imagined = PrivateFolder::imagined();
-        let folder = folder.unwrap_or(&imagined).path();
-        match self.mode {
+        let folder = folder.unwrap_or(&imagined);
+        let path = folder.path();
+        let mut plan = match self.mode {
             Mode::Full(way, proc) => {
                 lower::full(spec, &self.host, way.identity(user.unwrap_or_default()), proc)
             }
             Mode::Confined { abi } => {
-                confined::plan(spec, &confined::Ground { host: &self.host, folder, drop_to: user, abi })
+                confined::plan(spec, &confined::Ground { host: &self.host, folder: path, drop_to: user, abi })
             }
-            Mode::Unconfined(supervision) => {
-                Ok(lower::unconfined(spec, supervision, Some(folder.to_owned())))
+            Mode::Unconfined(supervision) => Ok(lower::unconfined(spec, supervision, Some(path.to_owned()))),
+        }?;
+        self.limit_run(&mut plan, &spec.limits, folder);
+        Ok(plan)
+    }
+
+    /// Adds what limits the whole run: control groups where they can be had, else the supervisor's watch.
+    fn limit_run(&self, plan: &mut LaunchPlan, limits: &Limits, folder: &PrivateFolder) {
+        let mut watch = WatchPlan::default();
+        if let Ok(groups) = &self.groups {
+            plan.groups = Some(groups.plan(limits));
+            if matches!(plan.limits.processes, Some(ProcessLimit::Beside(_))) {
+                plan.limits.processes = None;
             }
+        } else {
+            watch.memory = Some(limits.memory);
+            watch.processes = Some(limits.processes);
         }
+        if plan.isolation.is_none() {
+            watch.disk = Some((folder.inner().to_vec(), limits.disk));
+        }
+        plan.watch = (watch != WatchPlan::default()).then_some(watch);
     }
 
     /// What the tier lacks as a whole, for reports.
@@ -194,8 +223,26 @@ impl Sandbox for LinuxSandbox {
         &self.facts
     }
 
+    fn outbound(&self) -> Result<(), String> {
+        self.outbound.clone()
+    }
+
     fn shortfall(&self) -> Option<&Refusal> {
         self.shortfall.as_ref()
+    }
+
+    fn carries(&self, limits: &Limits) -> Result<(), Refusal> {
+        let missing = match &self.groups {
+            _ if limits.cpu_percent.is_none() => return Ok(()),
+            Ok(groups) if groups.limit_processors() => return Ok(()),
+            Ok(_) => "the control groups here do not divide processor time",
+            Err(reason) => reason,
+        };
+        Err(Refusal {
+            reason: format!("--cpu-limit needs a control group ({missing})"),
+            remedy: "Start the server by systemd-run --user --scope -p Delegate=yes, as root, or without --cpu-limit"
+                .to_owned(),
+        })
     }
 
     fn reaches(&self, path: &Path) -> bool {
@@ -250,6 +297,10 @@ struct WithUser {
 impl Control for WithUser {
     fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>> {
         self.control.wait()
+    }
+
+    fn begins(&mut self) {
+        self.control.begins();
     }
 
     fn kill(&mut self) {

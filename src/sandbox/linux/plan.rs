@@ -11,8 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::sandbox::spec::Access;
 
 mod access;
+mod limits;
 
 pub use access::{FileRules, LandlockPlan, PolicyTier, PortRule, Scopes, SeccompPlan, SocketPolicy};
+pub use limits::{
+    Group, GroupCounter, GroupPlan, GroupSetting, MissingSetting, ProcessLimit, ResourceLimits, WatchPlan,
+};
 
 /// Everything the launcher does before it executes the program, in the order of the fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,10 @@ pub struct LaunchPlan {
     pub supervision: Supervision,
     /// Folder that is removed when the run has ended; only without a root of its own.
     pub remove_after: Option<PathBuf>,
+    /// Control groups for the whole run; `None` where none can be had.
+    pub groups: Option<GroupPlan>,
+    /// What the supervisor watches instead.
+    pub watch: Option<WatchPlan>,
     /// Kernel limits of each process.
     pub limits: ResourceLimits,
     /// Access rights by path; `None` only without isolation.
@@ -45,6 +53,8 @@ pub struct Isolation {
     pub identity: Identity,
     /// Whether the network namespace is private (with loopback up) or the host's.
     pub private_network: bool,
+    /// Where the server connects out of a private network: how many of the host's name servers appear inside.
+    pub name_servers: Option<u8>,
     /// Host name inside.
     pub host_name: String,
     /// Size of the file system that holds everything writable, in bytes.
@@ -196,25 +206,19 @@ pub enum Supervision {
     Subreaper,
 }
 
-/// Kernel limits of each process. `None` leaves the inherited one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResourceLimits {
-    /// Private writable memory of one process, in bytes (`RLIMIT_DATA`).
-    pub data: Option<u64>,
-    /// Processes and threads of the run's user (`RLIMIT_NPROC`).
-    pub processes: Option<u64>,
-    /// Descriptors (`RLIMIT_NOFILE`).
-    pub open_files: Option<u64>,
-    /// Size of one file, in bytes (`RLIMIT_FSIZE`).
-    pub file_size: Option<u64>,
-}
-
 /// What runs when every layer stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
     /// A program.
     Execute(Exec),
+    /// Connections that the server has to make, and to refuse.
+    ConnectTest {
+        /// Port on the host's loopback that the server is to connect to.
+        allowed: u16,
+        /// Port on the host's loopback that cannot be reached.
+        refused: u16,
+    },
     /// Acts that every layer has to refuse.
     SelfTest {
         /// Folders of the host that must not be there.

@@ -64,6 +64,11 @@ impl PrivateFolder {
         self.path.join("work")
     }
 
+    /// The folders in it that the run may write.
+    pub fn inner(&self) -> [PathBuf; 3] {
+        [self.work(), self.home(), self.temporary()]
+    }
+
     fn home(&self) -> PathBuf {
         self.path.join("home")
     }
@@ -73,7 +78,7 @@ impl PrivateFolder {
     }
 
     fn fill(&self, spec: &SandboxSpec) -> io::Result<()> {
-        for folder in [self.work(), self.home(), self.temporary()] {
+        for folder in self.inner() {
             fs::DirBuilder::new().mode(0o700).create(folder)?;
         }
         for file in &spec.files {

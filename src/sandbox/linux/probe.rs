@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::diagnosis::{self, Observed};
 use super::mode::{Mode, Way, full};
 use super::plan::{Outside, ProcSource, Program};
-use super::{LinuxSandbox, observe, spawn};
+use super::{LinuxSandbox, observe, outbound, spawn};
 use crate::launcher::sys;
 use crate::sandbox::facts::{Backend, Facts, LayerStatus, Refusal};
 use crate::sandbox::spec::{Command, Limits, Network, Role, SandboxSpec, WORK_DIR};
@@ -21,7 +21,10 @@ impl LinuxSandbox {
         let mut first = None;
         for &way in ways {
             match sandbox.try_way(way).await {
-                Ok(layers) => return sandbox.settled(Tier::Full, layers),
+                Ok(layers) => {
+                    let layers = sandbox.try_connecting(layers).await;
+                    return sandbox.settled(Tier::Full, layers);
+                }
                 Err(error) => first = first.or(Some(error)),
             }
         }
@@ -33,7 +36,7 @@ impl LinuxSandbox {
     /// its, with one that is put together.
     async fn try_way(&mut self, way: Way) -> Result<Vec<LayerStatus>, StartError> {
         self.mode = Mode::Full(way, ProcSource::Fresh);
-        let error = match self.try_once().await {
+        let error = match self.prove().await {
             Ok(layers) => return Ok(layers),
             Err(error) => error,
         };
@@ -41,7 +44,29 @@ impl LinuxSandbox {
             return Err(error);
         }
         self.mode = Mode::Full(way, ProcSource::Assembled);
-        self.try_once().await
+        self.prove().await
+    }
+
+    /// One throw-away sandbox; a second one without control groups where these turn out not to be had.
+    async fn prove(&mut self) -> Result<Vec<LayerStatus>, StartError> {
+        match self.try_once().await {
+            Err(StartError::Stage { stage, detail, .. })
+                if stage == "control group" && self.groups.is_ok() =>
+            {
+                self.groups = Err(detail);
+                self.try_once().await
+            }
+            proved => proved,
+        }
+    }
+
+    /// Whether the server can connect for runs; where it cannot, they share the host's network by default.
+    async fn try_connecting(&mut self, layers: Vec<LayerStatus>) -> Vec<LayerStatus> {
+        self.outbound = outbound::try_once(self).await;
+        match &self.outbound {
+            Ok(()) => layers,
+            Err(reason) => outbound::without_network_namespace(layers, reason),
+        }
     }
 
     async fn try_confined(mut self, seen: &Observed) -> Self {
@@ -50,7 +75,7 @@ impl LinuxSandbox {
             return self.unusable(&why, &diagnosis::without_landlock(seen));
         };
         self.mode = Mode::Confined { abi };
-        match self.try_once().await {
+        match self.prove().await {
             Ok(layers) => {
                 self.shortfall = Some(why);
                 self.settled(Tier::Confined, layers)

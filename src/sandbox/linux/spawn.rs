@@ -16,14 +16,14 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::process::Child;
 
+use super::broker::Broker;
 use super::launchers::{Launcher, Launchers};
 use super::plan::{LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
-use crate::sandbox::spec::SandboxSpec;
+use crate::sandbox::spec::{Limits, SandboxSpec};
 use crate::sandbox::{
-    BoxFuture, Control, ExitStatus, LayerStatus, Outcome, Running, StartError, Usage, WaitError,
+    BoxFuture, Control, ExitStatus, LayerStatus, LimitHit, Outcome, Running, StartError, Usage, WaitError,
 };
 
 fn io_error(context: &'static str) -> impl Fn(io::Error) -> StartError {
@@ -38,7 +38,7 @@ pub async fn start(
 ) -> Result<Running, StartError> {
     let launched = launch(launchers, plan, spec).await?;
     let link = launched.link;
-    let control = Box::new(NativeControl { link, killed: false, launchers: Some(launchers.clone()) });
+    let control = Box::new(NativeControl { link, killed: false });
     Ok(Running {
         stdout: Box::new(launched.stdout),
         stderr: Box::new(launched.stderr),
@@ -57,7 +57,7 @@ pub async fn self_test(
     spec: &SandboxSpec,
 ) -> Result<Vec<LayerStatus>, StartError> {
     let launched = launch(launchers, plan, spec).await?;
-    let mut control = NativeControl { link: launched.link, killed: false, launchers: None };
+    let mut control = NativeControl { link: launched.link, killed: false };
     let failed = |detail: String| StartError::Stage { stage: "self-test".to_owned(), detail, errno: None };
     control.wait().await.map_err(|error| failed(error.to_string()))?;
     match control.link.breaches.take() {
@@ -83,8 +83,9 @@ async fn launch(
     spec: &SandboxSpec,
 ) -> Result<Launched, StartError> {
     let (channel, channel_end) = channel(spec)?;
-    let Launcher { socket, stdout, stderr, child } = launchers.take()?;
-    let mut link = Link::new(socket, child, plan.supervision != Supervision::ProcessNamespace);
+    let Launcher { socket, stdout, stderr } = launchers.start()?;
+    let mut link = Link::new(socket, Ending::of(plan), spec.limits);
+    link.broker = Broker::for_run(spec);
     let mut conversation = Conversation { link: &mut link, work_dir: None };
     let sent = conversation.send_plan(plan, spec, channel_end).await;
     // Where the launcher failed early, its own words say more than the broken pipe.
@@ -110,14 +111,16 @@ fn channel(spec: &SandboxSpec) -> Result<(Option<UnixStream>, Option<OwnedFd>), 
 /// The server's side of one launcher. Dropping it ends the run.
 struct Link {
     socket: UnixStream,
-    child: Option<Child>,
     /// The run's first process; readable when every process of the run is gone.
     pidfd: Option<AsyncFd<OwnedFd>>,
-    /// Whether a monitor, not a process namespace, ends the run: then it must live to do so, and a closed socket is
-    /// its signal.
-    by_shutdown: bool,
+    ending: Ending,
+    limits: Limits,
+    /// A limit that the run has reached.
+    limit: Option<LimitHit>,
     /// The last word of a run, which may come while its start is still being told.
     ended: Option<Outcome>,
+    /// Connects for the run, where its network is private.
+    broker: Option<Broker>,
     /// What a self-test found.
     breaches: Option<Vec<String>>,
     /// Bytes of a message that has not arrived whole.
@@ -126,14 +129,34 @@ struct Link {
     descriptors: VecDeque<OwnedFd>,
 }
 
+/// Who ends a run when the server wants it. A closed socket is a signal to each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// The run's process 1, which can be killed.
+    Init,
+    /// A monitor, which has to live to end the run.
+    Monitor,
+}
+
+impl Ending {
+    fn of(plan: &LaunchPlan) -> Self {
+        match plan.supervision {
+            Supervision::ProcessNamespace => Self::Init,
+            Supervision::ScopeMonitor | Supervision::Subreaper => Self::Monitor,
+        }
+    }
+}
+
 impl Link {
-    fn new(socket: UnixStream, child: Child, by_shutdown: bool) -> Self {
+    fn new(socket: UnixStream, ending: Ending, limits: Limits) -> Self {
         Self {
             socket,
-            child: Some(child),
             pidfd: None,
-            by_shutdown,
+            ending,
+            limits,
+            limit: None,
             ended: None,
+            broker: None,
             breaches: None,
             unread: Vec::new(),
             descriptors: VecDeque::new(),
@@ -142,32 +165,57 @@ impl Link {
 
     fn kill(&mut self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
-        if self.by_shutdown {
+        if self.ending == Ending::Monitor {
             return;
         }
-        // The guard collects the run's first process and ends by itself; only one that has not told of any is ended.
+        // Before the run's first process is known, the closed socket ends the launcher.
         if let Some(pidfd) = &self.pidfd {
             let _ = rustix::process::pidfd_send_signal(pidfd.get_ref(), Signal::KILL);
-        } else if let Some(child) = &mut self.child {
-            let _ = child.start_kill();
         }
     }
 
     fn hear(&mut self, message: Message) {
         match message {
             Message::SelfTest { breaches } => self.breaches = Some(breaches),
+            Message::Limit(hit) => self.limit = self.limit.or(Some(hit)),
             other => self.ended = outcome(&other).or(self.ended.take()),
         }
     }
 
+    /// Hands the descriptor that came with a message to the broker.
+    fn serve(&mut self, message: &Message) -> io::Result<()> {
+        let (Some(broker), Some(descriptor)) = (&mut self.broker, self.descriptors.pop_front()) else {
+            return Err(io::Error::other("it asks for connections that nobody makes"));
+        };
+        match message {
+            Message::NameServer { place } => broker.serve_names(descriptor, usize::from(*place)),
+            _ => broker.listen(descriptor),
+        }
+    }
+
     /// Waits until every process of the run is gone. The guard, which only waits for the same, may be a moment behind;
-    /// the runtime collects it.
+    /// the nursery collects it.
     async fn gone(&mut self) {
         if let Some(pidfd) = &self.pidfd {
             let _ = pidfd.readable().await;
-        } else if let Some(child) = &mut self.child {
-            let _ = child.wait().await;
+        } else {
+            self.last_words().await;
         }
+    }
+
+    /// Hears what was said until the end.
+    async fn last_words(&mut self) {
+        while let Ok(Some(message)) = self.message().await {
+            self.hear(message);
+        }
+    }
+
+    /// The limit that a failed run has reached, as it was told, or as it shows: a program that failed with nearly all the
+    /// memory that one process may have was refused more.
+    fn limit_of(&self, outcome: &Outcome) -> Option<LimitHit> {
+        let memory = self.limits.memory;
+        let full = outcome.usage.peak_memory >= memory - memory / 8;
+        self.limit.or(full.then_some(LimitHit::Memory(memory)))
     }
 
     /// The next message. `None` when the launcher has closed its end. Nothing is lost when the future is dropped.
@@ -220,7 +268,6 @@ fn receive(socket: &UnixStream, buffer: &mut [u8], descriptors: &mut VecDeque<Ow
 impl Drop for Link {
     fn drop(&mut self) {
         self.kill();
-        // Collected by the runtime: a child that is dropped while it ends is waited for in the background.
     }
 }
 
@@ -267,13 +314,18 @@ impl Conversation<'_> {
         let failed = io_error("hearing from the launcher");
         let mut ready = None;
         loop {
-            if let Some(layers) = ready.take_if(|_| self.link.pidfd.is_some() || self.link.by_shutdown) {
+            if let Some(layers) =
+                ready.take_if(|_| self.link.pidfd.is_some() || self.link.ending == Ending::Monitor)
+            {
                 return Ok(layers);
             }
             match self.link.message().await.map_err(&failed)? {
                 Some(Message::Supervisor) => {
                     let pidfd = self.link.descriptors.pop_front().map(watched).transpose();
                     self.link.pidfd = pidfd.map_err(&failed)?;
+                }
+                Some(message @ (Message::Listener | Message::NameServer { .. })) => {
+                    self.link.serve(&message).map_err(&failed)?;
                 }
                 Some(Message::Root) => self.work_dir = self.link.descriptors.pop_front(),
                 Some(Message::Ready { layers, timeline }) => {
@@ -309,16 +361,6 @@ fn stage_error(failure: crate::launcher::status::Failure) -> StartError {
 struct NativeControl {
     link: Link,
     killed: bool,
-    /// Where the next launcher is got ready when this run is over.
-    launchers: Option<Launchers>,
-}
-
-impl Drop for NativeControl {
-    fn drop(&mut self) {
-        if let Some(launchers) = &self.launchers {
-            launchers.get_ready();
-        }
-    }
 }
 
 impl Control for NativeControl {
@@ -326,8 +368,19 @@ impl Control for NativeControl {
         Box::pin(async move {
             let told = self.outcome().await;
             self.link.gone().await;
-            told
+            let outcome = told?;
+            if outcome.status == ExitStatus::Exited(0) {
+                return Ok(outcome);
+            }
+            // Only now is it known whether control groups had to refuse or to end something.
+            self.link.last_words().await;
+            Ok(Outcome { limit: self.link.limit_of(&outcome), ..outcome })
         })
+    }
+
+    fn begins(&mut self) {
+        // One byte fits into a socket that has been read; where its reader is gone, the run's end tells.
+        let _ = self.link.socket.try_write(b"\n");
     }
 
     fn kill(&mut self) {

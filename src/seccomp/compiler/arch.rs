@@ -104,14 +104,17 @@ impl Sockets {
 pub enum Tier {
     /// Namespaces, private mounts and Landlock stand beside the filter.
     Full,
+    /// As [`Tier::Full`], with a private network namespace out of which the server connects for the script.
+    Brokered,
     /// No user namespace: Landlock and the filter stand alone.
     Confined(Sockets),
 }
 
 impl Tier {
     /// Every tier with every choice of sockets.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Full,
+        Self::Brokered,
         Self::Confined(Sockets::All),
         Self::Confined(Sockets::Local),
         Self::Confined(Sockets::Internet),
@@ -123,6 +126,7 @@ impl Tier {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
+            Self::Brokered => "full-brokered",
             Self::Confined(Sockets::All) => "confined",
             Self::Confined(Sockets::Local) => "confined-local",
             Self::Confined(Sockets::Internet) => "confined-internet",

@@ -17,6 +17,9 @@ use toml::Spanned;
 pub fn layers(arch: Arch, role: Role, tier: Tier) -> Vec<String> {
     match tier {
         Tier::Full => vec![format!("{arch}/{role}.toml")],
+        Tier::Brokered => {
+            vec![format!("{arch}/{role}.toml"), "shared/sockets/brokered.toml".to_owned()]
+        }
         Tier::Confined(sockets) => {
             let mut files = vec![format!("{arch}/{role}-confined.toml")];
             files.extend(sockets.overlay().map(|name| format!("shared/sockets/{name}.toml")));

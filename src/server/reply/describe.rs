@@ -31,6 +31,8 @@ pub const WRITE: &str = "Write a text file.";
 pub const UPLOAD: &str = "Put a file into the sandbox, as text or base64.";
 /// `delete_file`.
 pub const DELETE: &str = "Delete a file or an empty folder.";
+/// The template of a script's files.
+pub const OUTPUT: &str = "A file that a script left in output/.";
 /// The template of resources.
 pub const FILES: &str = "A file of a sandbox's working directory, whole or a piece of it.";
 
@@ -45,18 +47,26 @@ repeat. Do not call pip.
   # /// script
   # dependencies = [\"pandas>=2.2\"]
   # ///
-- Write files only to the working directory or /tmp.
+- Write files only to the working directory or /tmp. Open matplotlib figures and files in `output/` come back with the \
+result.
 - A script that fails is an ordinary result with its exit code and stderr. `isError` means that it was not run to its \
 end; the message says what to do.
 - `timeout_seconds` covers installing and running; the first use of large packages may need more than the default.
 - `validate_script` finds wrong metadata and syntax errors without running anything; `check_environment` shows the \
 Python version, the sandbox, limits and network.";
 
+/// Told after that where stateful sandboxes are served.
+pub const STATEFUL: &str = "
+
+For work in several steps make a sandbox with `create_sandbox` and pass its session_id on: `execute_code` works like a \
+notebook cell there, and variables, files and installed packages stay until `close_sandbox`. Paths of files are relative \
+to its working directory.";
+
 #[cfg(test)]
 mod tests {
     #[test]
     fn instructions_fit_into_what_clients_show() {
-        let length = super::INSTRUCTIONS.chars().count();
+        let length = super::INSTRUCTIONS.chars().count() + super::STATEFUL.chars().count();
         assert!(length <= 2048, "{length} characters");
     }
 }

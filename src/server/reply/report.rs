@@ -7,10 +7,16 @@ use crate::execution::ExecutionReport;
 use crate::execution::report::Captured;
 use crate::sandbox::LimitHit;
 
-use super::{Bytes, notes_for, result};
+use super::{Bytes, notes_for, output, result};
 
-/// Words and fields for one run. Both streams together are cut to about `limit` bytes.
-pub fn report(report: &ExecutionReport, limit: usize) -> CallToolResult {
+/// Words and fields for one run. Both streams together are cut to about `limit` bytes. Where it left files, `run` is the
+/// number under which they can be read; pictures among them are shown up to `largest_image` bytes.
+pub fn report(
+    report: &ExecutionReport,
+    limit: usize,
+    run: Option<u64>,
+    largest_image: usize,
+) -> CallToolResult {
     let (out_share, err_share) = shares(limit, report.stdout.text.len(), report.stderr.text.len());
     let stdout = Shown::new(&report.stdout, out_share);
     let stderr = Shown::new(&report.stderr, err_share);
@@ -19,8 +25,16 @@ pub fn report(report: &ExecutionReport, limit: usize) -> CallToolResult {
     notes.extend(signal.iter().map(|signal| format!("ended by signal {signal}")));
     notes.extend(stdout.note("stdout"));
     notes.extend(stderr.note("stderr"));
-    let text = text(report, &stdout, &stderr, &notes);
-    let mut result = result(text, fields(report, &stdout, &stderr, &notes));
+    let mut text = text(report, &stdout, &stderr, &notes);
+    let mut fields = fields(report, &stdout, &stderr, &notes);
+    if let Some(run) = run {
+        text = format!("{text}\n{}", output::lines(run, &report.output).join("\n"));
+        fields["files"] = output::fields(run, &report.output);
+    }
+    let mut result = result(text, fields);
+    if let Some(run) = run {
+        output::add(&mut result, run, &report.output, largest_image);
+    }
     // A script that fails is an answer; one that was ended is not.
     if report.timed_out {
         result.is_error = Some(true);

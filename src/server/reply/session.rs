@@ -5,11 +5,12 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Value, json};
 
-use crate::session::path::WorkPath;
-use crate::session::workspace::{EntryKind, FileBytes, Listing};
 use crate::session::{
-    CellEnd, CellReport, FormBody, Installed, SessionError, SessionId, SessionStatus, Summary, media_type,
+    CellEnd, CellReport, FormBody, Installed, SessionError, SessionId, SessionStatus, Summary,
 };
+use crate::workspace::media::media_type;
+use crate::workspace::path::WorkPath;
+use crate::workspace::{EntryKind, FileBytes, Listing};
 
 use super::failure::failed;
 use super::report::{Shown, shares};
@@ -19,7 +20,8 @@ use super::{one_line, result};
 pub const SCHEME: &str = "sandbox://";
 
 /// Everything but what stands for itself in a path.
-const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+pub(super) const IN_PATH: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
 /// The address of a file.
 pub fn uri(id: &SessionId, path: &WorkPath) -> String {
@@ -299,7 +301,7 @@ pub fn file_read(
 ) -> CallToolResult {
     let FileBytes { mut bytes, size } = read;
     let shows_picture = offset == 0 && size <= picture as u64 && bytes.len() as u64 == size;
-    if let Some(kind) = crate::session::picture(&bytes).filter(|_| shows_picture) {
+    if let Some(kind) = crate::workspace::media::picture(&bytes).filter(|_| shows_picture) {
         return picture_file(id, path, kind, &bytes);
     }
     bytes.truncate(length);

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{CallToolResult, Tool};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, ReadResourceResult, Resource, ResourceTemplate, Tool};
 use serde_json::json;
 
 use crate::environment::PythonVersion;
@@ -13,6 +14,7 @@ use crate::server::arguments::{ArgumentError, Arguments, Seconds};
 use crate::server::reply;
 use crate::settings::Settings;
 
+use super::runs::Runs;
 use super::{Call, Family, Reach, annotations, tool};
 
 const EXECUTE: &str = "execute_python";
@@ -24,6 +26,8 @@ pub struct ExecuteTools {
     executor: Arc<dyn Execute>,
     timeouts: Seconds,
     max_output_bytes: usize,
+    max_image_bytes: usize,
+    runs: Runs,
     python: PythonVersion,
 }
 
@@ -34,6 +38,8 @@ impl ExecuteTools {
             executor,
             timeouts: Seconds { default: settings.default_timeout, max: settings.max_timeout },
             max_output_bytes: settings.max_output_bytes,
+            max_image_bytes: settings.sessions.max_image_bytes,
+            runs: Runs::default(),
             python: settings.python.unwrap_or(PythonVersion::DEFAULT),
         }
     }
@@ -57,7 +63,10 @@ impl ExecuteTools {
             }
         }
         Ok(match result {
-            Ok(report) => reply::report(&report, self.max_output_bytes),
+            Ok(report) => {
+                let run = self.runs.keep(&report.output);
+                reply::report(&report, self.max_output_bytes, run, self.max_image_bytes)
+            }
             Err(error) => reply::failure(&error),
         })
     }
@@ -101,6 +110,20 @@ impl Family for ExecuteTools {
             tool(VALIDATE, "Validate script", reply::describe::VALIDATE, validate)
                 .with_annotations(annotations(Reach::Reading)),
         ]
+    }
+
+    fn resources(&self) -> BoxFuture<'_, Vec<Resource>> {
+        Box::pin(std::future::ready(self.runs.list()))
+    }
+
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        let template = format!("{}{{run}}/{{+path}}", reply::RUN_SCHEME);
+        vec![ResourceTemplate::new(template, "script output").with_description(reply::describe::OUTPUT)]
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> Option<BoxFuture<'a, Result<ReadResourceResult, ErrorData>>> {
+        let ours = uri.starts_with(reply::RUN_SCHEME);
+        ours.then(|| Box::pin(std::future::ready(self.runs.read(uri))) as BoxFuture<'a, _>)
     }
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult> {

@@ -2,6 +2,7 @@
 
 mod execute;
 mod resources;
+mod runs;
 mod sandbox;
 
 use rmcp::ErrorData;

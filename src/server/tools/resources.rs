@@ -7,9 +7,10 @@ use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 
 use crate::server::reply;
-use crate::session::path::WorkPath;
-use crate::session::workspace::{FileError, Piece};
-use crate::session::{SessionError, SessionId, Sessions, media_type};
+use crate::session::{SessionError, SessionId, Sessions};
+use crate::workspace::media::media_type;
+use crate::workspace::path::WorkPath;
+use crate::workspace::{FileError, Piece};
 
 /// Files of one sandbox that a list shows.
 const LISTED: usize = 500;

@@ -13,10 +13,10 @@ use crate::sandbox::BoxFuture;
 use crate::script::Requirement;
 use crate::server::arguments::{ArgumentError, Arguments, Seconds};
 use crate::server::reply::{self, describe};
-use crate::session::path::WorkPath;
-use crate::session::workspace::{FileError, LARGEST_PIECE, Piece};
 use crate::session::{SessionError, SessionId, Sessions};
 use crate::settings::Settings;
+use crate::workspace::path::WorkPath;
+use crate::workspace::{FileError, LARGEST_PIECE, Piece};
 
 use super::resources;
 use super::{Call, Family, Reach, annotations, tool};
@@ -129,10 +129,9 @@ impl SandboxTools {
         let path = given.optional_text("path")?.unwrap_or_default();
         let folder = WorkPath::parse(&path).map_err(FileError::from)?;
         let shown = folder.clone();
-        let list =
-            move |files: std::sync::Arc<dyn crate::session::workspace::Workspace>| -> BoxFuture<'static, _> {
-                Box::pin(async move { files.list(&folder).await })
-            };
+        let list = move |files: std::sync::Arc<dyn crate::workspace::Workspace>| -> BoxFuture<'static, _> {
+            Box::pin(async move { files.list(&folder).await })
+        };
         let listing = self.sessions.files(&id, list).await?;
         Ok(reply::files(&shown, &listing))
     }

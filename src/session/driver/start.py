@@ -13,4 +13,4 @@ for name, source in setup.pop("driver").items():
     exec(compile(source, "<driver %s>" % name, "exec"), parts.setdefault(name, {"__name__": "driver_" + name}))
 def work(*given):
     parts["worker"]["main"](*given, parts["rich"]["Rich"])
-parts["supervisor"]["Supervisor"](setup, work).run()
+parts["supervisor"]["Supervisor"](setup, work, parts["files"]["Files"]).run()

@@ -16,6 +16,8 @@ CHANNEL = 3
 CHUNK = 1 << 16
 # Descriptors of the driver stay out of the way of the numbers that programs count with.
 HIGH = 200
+# The server reads no longer lines from its client than a quarter of this.
+LARGEST_REQUEST = 1 << 26
 
 
 def encode(message):
@@ -83,16 +85,20 @@ def pipe():
 
 
 class Supervisor:
-    def __init__(self, setup, work):
+    def __init__(self, setup, work, make_files):
         self.setup = setup
+        root = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.root_folder = fcntl.fcntl(root, fcntl.F_DUPFD_CLOEXEC, HIGH)
+        os.close(root)
+        self.files = make_files(self.root_folder)
         # What a new worker calls; returns never.
         self.work = work
-        self.from_server = Frames(setup["frame_limit"])
+        self.from_server = Frames(LARGEST_REQUEST)
         self.worker = None
         self.current = None
         self.lost = None
         self.root = None
-        self.cells = 0
+        self.cells = setup["cells"]
         self.wake, wake_end = pipe()
         for end in (self.wake, wake_end):
             os.set_blocking(end, False)
@@ -113,7 +119,8 @@ class Supervisor:
         streams = [pipe(), pipe()]
         pid = os.fork()
         if pid == 0:
-            for end in (requests_end, replies_end, self.wake, signal.set_wakeup_fd(-1), streams[0][0], streams[1][0]):
+            ours = (requests_end, replies_end, self.wake, self.root_folder, signal.set_wakeup_fd(-1))
+            for end in ours + (streams[0][0], streams[1][0]):
                 os.close(end)
             for number, (_, end) in enumerate(streams, 1):
                 os.dup2(end, number)
@@ -184,6 +191,8 @@ class Supervisor:
                 self.kill()
         elif op == "usage":
             self.send(dict(usage(), id=request["id"]))
+        elif op == "files":
+            self.send(dict(self.files.handle(request), id=request["id"]))
         elif self.current is None:
             self.current = request["id"]
             if op == "install":

@@ -11,7 +11,9 @@ use super::reply;
 use crate::execution::{ExecutionError, FailureKind};
 use crate::sandbox::{Control, ExitStatus, LimitHit, OutputStream, Running};
 use crate::session::interpreter::Stop;
-use crate::session::protocol::{Answer, Channel, ChannelError, Ready, Request, Setup, Usage};
+use crate::session::protocol::{
+    Act, Answer, Channel, ChannelError, FilesAnswer, Ready, Request, Setup, Usage,
+};
 
 /// Time for the driver to take a request from the channel. It does nothing else, so this is for a loaded machine.
 const TAKE_TAKES: Duration = Duration::from_secs(10);
@@ -23,6 +25,8 @@ const KILL_TAKES: Duration = Duration::from_secs(3);
 const END_TAKES: Duration = Duration::from_secs(5);
 /// Time to tell what is in use.
 const USAGE_TAKES: Duration = Duration::from_secs(1);
+/// Time for one act on files: a piece, or counting 100,000 of them.
+const FILES_TAKE: Duration = Duration::from_secs(20);
 /// Bytes kept of what the main process itself prints: only a failed start prints.
 const WORDS: usize = 4096;
 
@@ -142,6 +146,16 @@ impl Driver {
         }
     }
 
+    /// Does something with files of the work directory.
+    pub async fn files(&mut self, act: Act<'_>) -> Result<FilesAnswer, ChannelError> {
+        let id = self.number();
+        self.send(Request::Files { id, act }).await?;
+        match timeout(FILES_TAKE, self.channel.answer(id)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ChannelError::Unexpected("nothing, while it worked on files".to_owned())),
+        }
+    }
+
     /// What is in use; `None` where it cannot be told.
     pub async fn usage(&mut self) -> Result<Usage, ChannelError> {
         let id = self.number();
@@ -203,5 +217,200 @@ pub fn end_of(answer: &Answer, stopped: Option<Stopped>, after: Duration) -> cra
         }
         (_, _, Some(_)) => CellEnd::Interrupted(after),
         _ => CellEnd::Finished,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::{BoxFuture, Outcome, WaitError};
+    use serde_json::{Value, json};
+    use tokio::io::AsyncWriteExt;
+
+    /// A sandbox without anything in it.
+    struct Nothing;
+
+    impl Control for Nothing {
+        fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>> {
+            Box::pin(std::future::ready(Err(WaitError::Killed)))
+        }
+
+        fn kill(&mut self) {}
+    }
+
+    /// A driver whose far end says what the test wants.
+    struct Liar {
+        stream: UnixStream,
+    }
+
+    impl Liar {
+        async fn frame(&mut self, body: &[u8]) {
+            let length = u32::try_from(body.len()).expect("short");
+            self.raw(&length.to_le_bytes()).await;
+            self.raw(body).await;
+        }
+
+        async fn raw(&mut self, bytes: &[u8]) {
+            self.stream.write_all(bytes).await.expect("the server reads");
+        }
+
+        async fn say(&mut self, value: &Value) {
+            self.frame(value.to_string().as_bytes()).await;
+        }
+
+        /// Waits for a request.
+        async fn hear(&mut self) -> Value {
+            let length = self.stream.read_u32_le().await.expect("a request");
+            let mut body = vec![0; length as usize];
+            self.stream.read_exact(&mut body).await.expect("a request");
+            serde_json::from_slice(&body).expect("JSON")
+        }
+    }
+
+    async fn driver() -> (Driver, Liar) {
+        let (near, far) = UnixStream::pair().expect("a pair");
+        let running = Running {
+            stdout: Box::new(tokio::io::empty()),
+            stderr: Box::new(tokio::io::empty()),
+            channel: Some(near),
+            work_dir: None,
+            layers: Vec::new(),
+            control: Box::new(Nothing),
+        };
+        let mut liar = Liar { stream: far };
+        let setup = Setup::new(1024, 1024);
+        let opening = Driver::open(running, &setup, Instant::now() + Duration::from_secs(5));
+        let greeting = async {
+            liar.hear().await;
+            liar.say(&json!({"id": 0, "python": "3.13.0"})).await;
+        };
+        let (opened, ()) = tokio::join!(opening, greeting);
+        (opened.expect("it is ready").0, liar)
+    }
+
+    fn soon(after: Duration) -> Stop<'static> {
+        Stop { deadline: Instant::now() + after, abandoned: Box::pin(std::future::pending()) }
+    }
+
+    fn answer(id: u64) -> Value {
+        let stream = json!({"text": "", "total": 0});
+        json!({"id": id, "stdout": stream, "stderr": stream, "cell": 1})
+    }
+
+    /// What the server makes of an answer to its first cell.
+    async fn told(lie: impl AsyncFnOnce(&mut Liar)) -> Result<(Answer, Option<Stopped>), String> {
+        let (mut driver, mut liar) = driver().await;
+        let lying = async {
+            liar.hear().await;
+            lie(&mut liar).await;
+            liar
+        };
+        let (told, _open) = tokio::join!(driver.run("1", soon(Duration::from_secs(5))), lying);
+        told.map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn an_honest_answer_is_taken() {
+        let (answer, stopped) = told(async |liar| liar.say(&answer(1)).await).await.expect("an answer");
+        assert_eq!((answer.cell, stopped), (Some(1), None));
+    }
+
+    #[tokio::test]
+    async fn a_frame_over_the_limit_is_refused_before_it_is_read() {
+        let error =
+            told(async |liar| liar.raw(&u32::MAX.to_le_bytes()).await).await.expect_err("it was read");
+        assert!(error.contains("more than the"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn another_number_is_no_answer() {
+        let error = told(async |liar| liar.say(&answer(7)).await).await.expect_err("it was believed");
+        assert!(error.contains("request 7, not 1"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn more_than_one_answer_is_a_lie() {
+        let error = told(async |liar| {
+            let (first, second) = (answer(1).to_string(), answer(1).to_string());
+            let mut both = Vec::new();
+            for text in [first, second] {
+                both.extend(u32::try_from(text.len()).expect("short").to_le_bytes());
+                both.extend(text.as_bytes());
+            }
+            liar.raw(&both).await;
+        })
+        .await
+        .expect_err("it was believed");
+        assert!(error.contains("more than one answer"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_an_answer_is_refused() {
+        let stream = json!({"text": "", "total": 0});
+        let wrong = [
+            json!([]),
+            json!({"id": 1}),
+            json!({"id": "1", "stdout": stream, "stderr": stream}),
+            json!({"id": 1, "stdout": stream, "stderr": stream, "command": "rm"}),
+            json!({"id": 1, "stdout": {"text": 5, "total": 0}, "stderr": stream}),
+            json!({"id": 1, "stdout": {"text": "", "total": -1}, "stderr": stream}),
+            json!({"id": 1, "stdout": stream, "stderr": stream, "lost": {"signal": "9"}}),
+        ];
+        for lie in wrong {
+            let error = told(async |liar| liar.say(&lie).await).await.map(|_| ());
+            assert!(error.is_err(), "{lie} was believed");
+        }
+        for text in [&b"not JSON"[..], b"\xff\xfe", b"", b"{\"id\":1"] {
+            assert!(told(async |liar| liar.frame(text).await).await.is_err(), "{text:?} was believed");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_end_in_the_middle_of_an_answer_is_told() {
+        let error = told(async |liar| {
+            liar.raw(&[100, 0, 0, 0, b'{']).await;
+            liar.stream.shutdown().await.expect("closed");
+        })
+        .await
+        .expect_err("half an answer was taken");
+        assert!(error.contains("has ended"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_came_before_its_question_is_a_lie() {
+        let (mut driver, mut liar) = driver().await;
+        liar.say(&answer(0)).await;
+        liar.say(&answer(1)).await;
+        assert!(driver.run("1", soon(Duration::from_secs(5))).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cell_that_does_not_yield_is_interrupted_then_ended_then_given_up() {
+        let (mut driver, mut liar) = driver().await;
+        let silent = async {
+            let heard: Vec<Value> = vec![liar.hear().await, liar.hear().await, liar.hear().await];
+            (heard, liar)
+        };
+        let (told, (heard, _open)) = tokio::join!(driver.run("1", soon(Duration::from_secs(2))), silent);
+        let ops: Vec<_> = heard.iter().map(|request| request["op"].as_str().unwrap_or_default()).collect();
+        assert_eq!(ops, ["run", "interrupt", "kill"]);
+        assert!(told.is_err_and(|error| error.to_string().contains("end the cell")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_driver_that_never_gets_ready_is_told_with_its_words() {
+        let (near, _far) = UnixStream::pair().expect("a pair");
+        let running = Running {
+            stdout: Box::new(tokio::io::empty()),
+            stderr: Box::new(&b"no such module"[..]),
+            channel: Some(near),
+            work_dir: None,
+            layers: Vec::new(),
+            control: Box::new(Nothing),
+        };
+        let opened =
+            Driver::open(running, &Setup::new(1024, 1024), Instant::now() + Duration::from_secs(5)).await;
+        let error = opened.err().expect("it never got ready").to_string();
+        assert!(error.contains("not ready in time") && error.contains("no such module"), "{error}");
     }
 }

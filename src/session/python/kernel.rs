@@ -5,21 +5,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use tokio::time::Instant;
 
+use super::by_driver::SharedDriver;
 use super::driver::{Driver, end_of};
 use super::files::Files;
 use super::{START, reply};
 use crate::environment::packages::PackageFolder;
 use crate::environment::{Environment, EnvironmentRequest};
 use crate::execution::{Engine, ExecutionError, FailureKind, ProgressSink};
-use crate::sandbox::BoxFuture;
+use crate::sandbox::{BoxFuture, Tier};
 use crate::script::Requirement;
 use crate::session::error::SessionError;
 use crate::session::interpreter::{Kernel, KernelUsage, Stop};
 use crate::session::protocol::{Answer, ChannelError, Setup};
 use crate::session::report::{CellEnd, CellReport, Installed};
-use crate::session::workspace::Workspace;
+use crate::workspace::Workspace;
 
 /// Time for a sandbox that takes the place of a lost one.
 const RESTART_TAKES: Duration = Duration::from_secs(30);
@@ -29,6 +31,12 @@ const TAKE_UP_TAKES: Duration = Duration::from_secs(30);
 /// Said when a lost sandbox was replaced.
 const RESTARTED: &str =
     "a new interpreter was started: variables and imports are lost, files and packages are kept";
+
+/// The same, where the files went with it.
+const EMPTIED: &str = "a new sandbox was started: variables, imports and files are lost, packages are kept";
+
+/// Said with every result where there is no sandbox.
+const UNCONFINED: &str = "unconfined: this runs on the host without any isolation";
 
 /// The session.
 pub struct PythonKernel {
@@ -41,8 +49,7 @@ pub struct PythonKernel {
     packages: Vec<Requirement>,
     version: String,
     files: Files,
-    /// `None` once it was lost.
-    driver: Option<Driver>,
+    driver: SharedDriver,
 }
 
 impl PythonKernel {
@@ -50,7 +57,7 @@ impl PythonKernel {
     pub async fn start(engine: Arc<Engine>, setup: Setup, deadline: Instant) -> Result<Self, SessionError> {
         let (request, quiet): (_, ProgressSink) = (EnvironmentRequest::default(), Arc::new(|_| {}));
         let environment = engine.session_environment(&request, deadline, &quiet).await?;
-        let folder = engine.environments().package_folder().map_err(|error| storage(&error))?;
+        let folder = engine.environments().package_folder().await.map_err(|error| storage(&error))?;
         let (driver, version, files) = launch(&engine, &setup, &environment, &folder, deadline).await?;
         Ok(Self {
             engine,
@@ -61,40 +68,42 @@ impl PythonKernel {
             packages: Vec::new(),
             version,
             files,
-            driver: Some(driver),
+            driver: Arc::new(Mutex::new(Some(driver))),
         })
     }
 
-    /// The driver; a new one where it was lost, and then true.
-    async fn driver(&mut self) -> Result<(&mut Driver, bool), SessionError> {
-        let lost = self.driver.is_none();
-        if lost {
+    /// The driver; a new one where it was lost, and then a note that says so.
+    async fn driver(&mut self) -> Result<(MappedMutexGuard<'_, Driver>, Option<&'static str>), SessionError> {
+        let mut note = None;
+        let mut shared = self.driver.lock().await;
+        if shared.is_none() {
             let deadline = Instant::now() + RESTART_TAKES;
             let (mut driver, version, files) =
                 launch(&self.engine, &self.setup, &self.environment, &self.folder, deadline).await?;
-            files.take_over(&self.files).await?;
+            note = Some(if files.take_over(&self.files).await? { RESTARTED } else { EMPTIED });
             if let Some(root) = &self.root {
                 let taken = driver.install(&root.to_string_lossy(), deadline).await;
                 taken.map_err(|error| SessionError::Broken(error.to_string()))?;
             }
-            (self.version, self.files, self.driver) = (version, files, Some(driver));
+            (self.version, self.files) = (version, files);
+            *shared = Some(driver);
         }
-        match &mut self.driver {
-            Some(driver) => Ok((driver, lost)),
-            None => Err(SessionError::Closing),
-        }
+        let driver = MutexGuard::try_map(shared, Option::as_mut).map_err(|_| SessionError::Closing)?;
+        Ok((driver, note))
     }
 
     /// The driver did not do what it should: its sandbox is ended.
     async fn lose(&mut self, error: &ChannelError) -> SessionError {
-        let Some(driver) = self.driver.take() else { return SessionError::Closing };
+        let Some(driver) = self.driver.lock().await.take() else { return SessionError::Closing };
         SessionError::Broken(driver.end(Some(error.to_string())).await)
     }
 
     async fn run_cell(&mut self, code: &str, stop: Stop<'_>) -> Result<CellReport, SessionError> {
-        let (driver, restarted) = self.driver().await?;
+        let (mut driver, restarted) = self.driver().await?;
         let started = Instant::now();
         let told = driver.run(code, stop).await;
+        drop(driver);
+        self.setup.cells += 1;
         let duration = started.elapsed();
         let report = told.and_then(|(answer, stopped)| {
             let end = end_of(&answer, stopped, duration);
@@ -109,7 +118,10 @@ impl PythonKernel {
         });
         match report {
             Ok(mut report) => {
-                report.notes.extend(restarted.then(|| RESTARTED.to_owned()));
+                report.notes.extend(restarted.map(str::to_owned));
+                if self.engine.sandbox().facts().tier == Ok(Tier::None) {
+                    report.notes.insert(0, UNCONFINED.to_owned());
+                }
                 if let CellEnd::Lost { how, .. } = &mut report.end {
                     *how = format!("{how}; variables and imports are lost, files and packages are kept");
                 }
@@ -143,19 +155,19 @@ impl PythonKernel {
                 "another interpreter would be used than the one that runs; make a new sandbox".to_owned();
             return Err(failure(FailureKind::Interpreter, message).into());
         }
-        let placing = self.folder.placing(&environment);
-        let root = tokio::task::spawn_blocking(move || placing.carry_out()).await;
-        let root = root.map_err(|_| SessionError::Closing)?.map_err(|error| storage(&error))?;
+        let root = self.folder.add(&environment).await.map_err(|error| storage(&error))?;
         let inside = root.to_string_lossy().into_owned();
-        let (driver, restarted) = self.driver().await?;
-        let answer = match driver.install(&inside, Instant::now() + TAKE_UP_TAKES).await {
+        let (mut driver, restarted) = self.driver().await?;
+        let taken = driver.install(&inside, Instant::now() + TAKE_UP_TAKES).await;
+        drop(driver);
+        let answer = match taken {
             Ok(answer) => answer,
             Err(error) => return Err(self.lose(&error).await),
         };
         (self.root, self.packages) = (Some(root), all);
         let mut installed = taken_up(answer)?;
         installed.notes.extend(environment.notes.iter().cloned());
-        installed.notes.extend(restarted.then(|| RESTARTED.to_owned()));
+        installed.notes.extend(restarted.map(str::to_owned));
         Ok(installed)
     }
 }
@@ -178,7 +190,7 @@ async fn launch(
     deadline: Instant,
 ) -> Result<(Driver, String, Files), ExecutionError> {
     let args = vec!["-c".to_owned(), START.to_owned()];
-    let spec = engine.session_spec(environment, args, folder.path());
+    let spec = engine.session_spec(environment, args, folder.mount());
     let mut running = engine.start_session(&spec, deadline).await?;
     let files = Files::of(&mut running);
     let (driver, version) = Driver::open(running, setup, deadline).await?;
@@ -212,12 +224,12 @@ impl Kernel for PythonKernel {
     }
 
     fn workspace(&self) -> Arc<dyn Workspace> {
-        self.files.workspace()
+        self.files.workspace(&self.driver)
     }
 
     fn usage(&mut self) -> BoxFuture<'_, Option<KernelUsage>> {
         Box::pin(async move {
-            let told = self.driver.as_mut()?.usage().await;
+            let told = self.driver.lock().await.as_mut()?.usage().await;
             match told {
                 Ok(usage) => Some(KernelUsage { memory: usage.memory, processes: usage.processes }),
                 Err(error) => {
@@ -234,7 +246,8 @@ impl Kernel for PythonKernel {
 
     fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            if let Some(driver) = self.driver {
+            let driver = self.driver.lock().await.take();
+            if let Some(driver) = driver {
                 driver.close().await;
             }
         })

@@ -3,15 +3,21 @@
 //! `start.py` reads the driver's parts from the channel; `supervisor.py` is then the sandbox's main process and
 //! `worker.py` runs the cells in a child of it, showing values with `rich.py`.
 
+mod by_driver;
 mod driver;
 mod files;
 mod kernel;
 mod reply;
+#[cfg(all(test, unix))]
+mod testing;
+#[cfg(all(test, unix))]
+mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use super::error::SessionError;
 use super::interpreter::{Interpreter, Kernel};
@@ -24,7 +30,8 @@ use kernel::PythonKernel;
 pub const NAME: &str = "python";
 
 /// The driver's parts by name, in the order in which they are loaded.
-const DRIVER: [(&str, &str); 3] = [
+const DRIVER: [(&str, &str); 4] = [
+    ("files", include_str!("../driver/files.py")),
     ("rich", include_str!("../driver/rich.py")),
     ("supervisor", include_str!("../driver/supervisor.py")),
     ("worker", include_str!("../driver/worker.py")),
@@ -54,6 +61,8 @@ struct Shared {
     engine: Arc<dyn EngineSource>,
     max_image_bytes: usize,
     spare: Mutex<Spare>,
+    /// Told when one is no longer being started.
+    settled: Notify,
 }
 
 /// A sandbox that was started in advance.
@@ -71,7 +80,14 @@ enum Spare {
 impl LocalPython {
     /// Starts nothing yet.
     pub fn new(engine: Arc<dyn EngineSource>, max_image_bytes: usize) -> Self {
-        Self { shared: Arc::new(Shared { engine, max_image_bytes, spare: Mutex::new(Spare::Empty) }) }
+        Self {
+            shared: Arc::new(Shared {
+                engine,
+                max_image_bytes,
+                spare: Mutex::new(Spare::Empty),
+                settled: Notify::new(),
+            }),
+        }
     }
 }
 
@@ -92,14 +108,22 @@ impl Shared {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> Option<Box<PythonKernel>> {
-        let mut spare = self.spare();
-        match std::mem::replace(&mut *spare, Spare::Empty) {
-            Spare::Ready(kernel) => Some(kernel),
-            other => {
-                *spare = other;
-                None
+    /// The one that waits. One that is being started is waited for: that is sooner than a second start beside it.
+    async fn take(&self, deadline: Instant) -> Option<Box<PythonKernel>> {
+        loop {
+            let settled = self.settled.notified();
+            {
+                let mut spare = self.spare();
+                match std::mem::replace(&mut *spare, Spare::Empty) {
+                    Spare::Ready(kernel) => return Some(kernel),
+                    Spare::Empty => return None,
+                    other => *spare = other,
+                }
+                if matches!(*spare, Spare::Closed) {
+                    return None;
+                }
             }
+            timeout_at(deadline, settled).await.ok()?;
         }
     }
 
@@ -118,6 +142,8 @@ impl Shared {
             if matches!(*spare, Spare::Starting) {
                 *spare = started.map_or(Spare::Empty, Spare::Ready);
             }
+            drop(spare);
+            shared.settled.notify_waiters();
         });
     }
 }
@@ -129,7 +155,7 @@ impl Interpreter for LocalPython {
 
     fn start(&self, deadline: Instant) -> BoxFuture<'_, Result<Box<dyn Kernel>, SessionError>> {
         Box::pin(async move {
-            let kernel = match self.shared.take() {
+            let kernel = match self.shared.take(deadline).await {
                 Some(kernel) => kernel,
                 None => self.shared.start(deadline).await?,
             };

@@ -40,6 +40,8 @@ pub struct FileRules {
 pub enum PortRule {
     /// Nothing: the network is on, or a namespace of its own.
     Untouched,
+    /// No port is connected to: the server does that for the run.
+    ConnectRefused,
     /// No port is bound or connected to.
     Refused,
 }
@@ -70,6 +72,8 @@ pub enum SeccompPlan {
 pub enum PolicyTier {
     /// Beside namespaces.
     Full,
+    /// Beside namespaces, a private network among them, out of which the server connects.
+    Brokered,
     /// Without namespaces, where system calls reach further.
     Confined(SocketPolicy),
 }

@@ -1,7 +1,17 @@
-//! The files of a session, in terms that every backend can carry out.
+//! The files of one sandbox, in terms that every backend can carry out.
+//!
+//! A name gets in by [`path`] and no other way; `beneath` opens it below a descriptor of the work directory, without
+//! following links.
+//!
+//! Invariant: it never takes or makes a path of the host.
 
-use super::path::{PathError, WorkPath};
+#[cfg(native)]
+pub mod beneath;
+pub mod media;
+pub mod path;
+
 use crate::sandbox::BoxFuture;
+use path::{PathError, WorkPath};
 
 /// Entries of one folder that a listing shows.
 pub const SHOWN_ENTRIES: usize = 1000;
@@ -10,7 +20,7 @@ pub const COUNTED_ENTRIES: usize = 100_000;
 /// Bytes that one call reads or writes at most.
 pub const LARGEST_PIECE: usize = 16 << 20;
 
-/// The files of one session. Every path is opened below the work directory without following links, whatever the
+/// The files of one sandbox. Every path is opened below the work directory without following links, whatever the
 /// programs inside do meanwhile.
 pub trait Workspace: Send + Sync {
     /// A folder's entries, sorted by name; at most [`SHOWN_ENTRIES`] of them.

@@ -1,0 +1,35 @@
+//! A container or the whole engine that goes away under a run.
+
+use mcp_python_exec_sandbox::sandbox::{Sandbox, WaitError};
+
+use super::{Room, docker, spec};
+
+#[tokio::test]
+async fn a_container_that_is_killed_from_outside_is_told() {
+    let Some(room) = Room::open().await else { return };
+    let mut running =
+        room.sandbox.start(&spec("import time\nprint('here')\ntime.sleep(600)")).await.expect("it starts");
+    let id = room.containers().pop().expect("one container");
+    docker(&["kill", &id]);
+    let error = running.control.wait().await.expect_err("nobody told how it ended");
+    assert!(matches!(&error, WaitError::Lost(reason) if reason.contains("from outside")), "{error:?}");
+    room.until_nothing_is_left().await;
+}
+
+/// Stops the engine that `DOCKER_TEST_STOP_ENGINE` names by its process id, so it runs last and alone.
+#[tokio::test]
+async fn an_engine_that_stops_ends_the_run_with_a_reason() {
+    let Ok(engine) = std::env::var("DOCKER_TEST_STOP_ENGINE") else {
+        println!("SKIPPED: DOCKER_TEST_STOP_ENGINE names no engine that may be stopped");
+        return;
+    };
+    let Some(room) = Room::open().await else { return };
+    let mut running =
+        room.sandbox.start(&spec("import time\nprint('here')\ntime.sleep(600)")).await.expect("it starts");
+    let stopped = std::process::Command::new("kill").args(["-TERM", &engine]).status().expect("kill starts");
+    assert!(stopped.success());
+    let error = running.control.wait().await.expect_err("nobody told how it ended");
+    assert!(matches!(error, WaitError::Lost(_)), "{error:?}");
+    let error = room.sandbox.start(&spec("pass")).await.expect_err("there is no engine");
+    assert!(error.to_string().contains("not running"), "{error}");
+}

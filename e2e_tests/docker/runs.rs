@@ -1,0 +1,119 @@
+//! Ordinary runs: output to the byte, how a program ended, many at once.
+
+use std::time::Duration;
+
+use mcp_python_exec_sandbox::sandbox::spec::InlineFile;
+use mcp_python_exec_sandbox::sandbox::{ExitStatus, Sandbox, StartError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{PATIENCE, Room, spec};
+
+#[tokio::test]
+async fn output_and_exit_codes_are_the_program_s_own() {
+    let Some(room) = Room::open().await else { return };
+    let done = room.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(7)").await;
+    assert_eq!((done.stdout.text.as_str(), done.stderr.text.as_str()), ("out\n", "err\n"));
+    assert_eq!((done.outcome.status, done.timed_out), (ExitStatus::Exited(7), false));
+    assert!(done.outcome.usage.cpu > Duration::ZERO && done.outcome.usage.peak_memory > 1 << 20);
+    // 139 by exit and 11 by signal are told apart.
+    let done = room.run("import os\nos.kill(os.getpid(), 11)").await;
+    assert_eq!(done.outcome.status, ExitStatus::Signaled(11));
+    let done = room.run("import sys\nsys.exit(139)").await;
+    assert_eq!(done.outcome.status, ExitStatus::Exited(139));
+}
+
+#[tokio::test]
+async fn files_arrive_byte_for_byte_and_standard_input_is_empty() {
+    let Some(room) = Room::open().await else { return };
+    let mut spec = spec(
+        "import hashlib, os, sys\nprint(hashlib.sha256(open('data/all.bin', 'rb').read()).hexdigest())\n\
+         print(repr(sys.stdin.read()), sorted(os.listdir('.')))",
+    );
+    let bytes: Vec<u8> = (0..=255_u8).cycle().take(3 << 20).collect();
+    let digest = {
+        use sha2::{Digest, Sha256};
+        format!("{:x}", Sha256::digest(&bytes))
+    };
+    spec.files.push(InlineFile { path: "data/all.bin".into(), content: bytes.into() });
+    let done = room.run_spec(&spec, PATIENCE).await;
+    assert_eq!(done.stdout.text, format!("{digest}\n'' ['data', 'script.py']\n"), "{}", done.stderr.text);
+}
+
+#[tokio::test]
+async fn large_output_is_counted_whole_and_kept_in_part() {
+    let Some(room) = Room::open().await else { return };
+    let done = room.run("import sys\nfor _ in range(50):\n    sys.stdout.write('x' * (1 << 20))").await;
+    assert_eq!((done.stdout.total_bytes, done.stdout.truncated), (50 << 20, true));
+    assert_eq!(done.stdout.text.len(), 1 << 20);
+}
+
+#[tokio::test]
+async fn a_timeout_keeps_what_was_printed_and_leaves_nothing() {
+    let Some(room) = Room::open().await else { return };
+    let warm = room.run("pass").await;
+    assert_eq!(warm.outcome.status, ExitStatus::Exited(0));
+    let script = "import os, time\nprint('before')\nif os.fork() == 0:\n    os.setsid()\ntime.sleep(600)";
+    let done = room.run_spec(&spec(script), Duration::from_secs(5)).await;
+    assert_eq!((done.stdout.text.as_str(), done.timed_out), ("before\n", true));
+    assert_eq!(done.outcome.status, ExitStatus::Signaled(9));
+    let took = room.until_nothing_is_left().await;
+    assert!(took < super::GONE_WITHIN, "{took:?}");
+}
+
+#[tokio::test]
+async fn twenty_at_once_do_not_mix() {
+    let Some(room) = Room::open().await else { return };
+    let scripts: Vec<String> = (0..20).map(|number| format!("print({number})")).collect();
+    let specs: Vec<_> = scripts.iter().map(|script| spec(script)).collect();
+    let mut runs = Vec::new();
+    for spec in &specs {
+        runs.push(room.run_spec(spec, PATIENCE));
+    }
+    for (number, done) in join_all(runs).await.into_iter().enumerate() {
+        assert_eq!(done.stdout.text, format!("{number}\n"), "{}", done.stderr.text);
+    }
+    room.until_nothing_is_left().await;
+}
+
+/// All of them at the same time, in order.
+async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let mut done: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, done) in futures.iter_mut().zip(&mut done).filter(|(_, done)| done.is_none()) {
+            if let std::task::Poll::Ready(output) = future.as_mut().poll(context) {
+                *done = Some(output);
+            }
+        }
+        if done.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    done.into_iter().flatten().collect()
+}
+
+#[tokio::test]
+async fn the_private_channel_carries_bytes_both_ways() {
+    let Some(room) = Room::open().await else { return };
+    let mut spec = spec(
+        "import socket\nchannel = socket.socket(fileno=3)\nwhile data := channel.recv(65536):\n    \
+         channel.sendall(data.upper())\n    if data.endswith(b'.'): break",
+    );
+    spec.channel = true;
+    let mut running = room.sandbox.start(&spec).await.expect("it starts");
+    let mut channel = running.channel.take().expect("it was asked for");
+    channel.write_all(b"hello.").await.expect("written");
+    let mut answer = Vec::new();
+    channel.read_to_end(&mut answer).await.expect("read until the program closed it");
+    assert_eq!(answer, b"HELLO.");
+    assert_eq!(running.control.wait().await.expect("it ended").status, ExitStatus::Exited(0));
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_told_as_such() {
+    let Some(room) = Room::open().await else { return };
+    let mut spec = spec("pass");
+    spec.command.program = "/environment/bin/python".into();
+    let error = room.sandbox.start(&spec).await.expect_err("it cannot start");
+    assert!(matches!(&error, StartError::ProgramMissing(path) if path.ends_with("python")), "{error:?}");
+    room.until_nothing_is_left().await;
+}

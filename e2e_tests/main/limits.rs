@@ -1,0 +1,178 @@
+//! Bombs of every kind: the run is told which limit it reached, the server answers throughout, the next run works,
+//! and nothing is left.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{Server, marker, take_name, text, wait_for_processes};
+
+/// Longest time that a ping may take while a bomb goes off.
+const PROMPT: Duration = Duration::from_secs(1);
+
+/// Time between two pings.
+const BETWEEN: Duration = Duration::from_millis(50);
+
+const FLAGS: [&str; 12] = [
+    "--pool-size",
+    "0",
+    "--memory-limit",
+    "400M",
+    "--max-processes",
+    "64",
+    "--disk-limit",
+    "64M",
+    "--max-open-files",
+    "64",
+    "--network",
+    "none",
+];
+
+/// Sets a bomb off and pings until it has ended. Every bomb ends by itself after a while, should nothing end it.
+fn set_off(server: &mut Server, bomb: &str) -> Value {
+    let script = format!(
+        "import os, sys, time\nend = time.monotonic() + 20\ndef on(): return time.monotonic() < end\n{bomb}"
+    );
+    let id = server.ask_tool("execute_python", json!({"script": script, "timeout_seconds": 30}));
+    let reply = loop {
+        if let Some(reply) = server.reply_within(id, BETWEEN) {
+            break reply;
+        }
+        let asked = Instant::now();
+        server.request("ping", json!({}));
+        assert!(asked.elapsed() < PROMPT, "a ping took {:?}", asked.elapsed());
+    };
+    let next = server.tool("execute_python", json!({"script": "print('next')", "timeout_seconds": 30}));
+    assert_eq!(next["structuredContent"]["stdout"], "next\n", "{next}");
+    wait_for_groups(server.pid());
+    reply["result"].clone()
+}
+
+/// Control groups of this server's runs, in every hierarchy.
+fn server_groups(pid: u32) -> usize {
+    fn count(folder: &std::path::Path, prefix: &str, depth: u8) -> usize {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let own = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(prefix);
+        folders
+            .map(|entry| {
+                let below = if depth > 0 { count(&entry.path(), prefix, depth - 1) } else { 0 };
+                usize::from(own(&entry)) + below
+            })
+            .sum()
+    }
+    count(std::path::Path::new("/sys/fs/cgroup"), &format!("mcp-python-{pid}-"), 6)
+}
+
+/// Waits until the groups of ended runs are gone, which may be a moment after the reply.
+fn wait_for_groups(pid: u32) {
+    let end = Instant::now() + Duration::from_secs(3);
+    while server_groups(pid) > 0 {
+        assert!(Instant::now() < end, "control groups are left");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn limit(result: &Value) -> &str {
+    result["structuredContent"]["limit"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn one_process_that_takes_memory() {
+    let mut server = Server::start(&FLAGS);
+    let result = set_off(&mut server, "kept = []\nwhile on(): kept.append(bytearray(1 << 20))");
+    assert_eq!(limit(&result), "memory 400 MiB", "{result}");
+    assert!(text(&result).contains("--- limit: memory 400 MiB ---"), "{result}");
+}
+
+#[test]
+fn several_processes_that_take_memory_together() {
+    let mut server = Server::start(&FLAGS);
+    let bomb = "print('begun', flush=True)\nfor _ in range(7):\n    if os.fork() == 0: break\nkept = []\n\
+                for _ in range(100): kept.append(bytearray(1 << 20))\nwhile on(): time.sleep(0.01)";
+    let result = set_off(&mut server, bomb);
+    assert_eq!(limit(&result), "memory 400 MiB", "{result}");
+    assert_eq!(result["structuredContent"]["stdout"], "begun\n");
+}
+
+#[test]
+fn memory_that_no_process_maps() {
+    let mut server = Server::start(&FLAGS);
+    let bomb = "files = [os.memfd_create('x') for _ in range(40)]\n\
+                for file in files:\n    for _ in range(30): os.write(file, bytes(1 << 20))\nwhile on(): time.sleep(0.01)";
+    let result = set_off(&mut server, bomb);
+    assert_eq!(limit(&result), "memory 400 MiB", "{result}");
+}
+
+#[test]
+fn pages_that_processes_share_count_once() {
+    let mut server = Server::start(&FLAGS);
+    let script = "import os\nkept = bytearray(150 << 20)\nchildren = []\nfor _ in range(6):\n    \
+                  pid = os.fork()\n    if pid == 0:\n        import time\n        time.sleep(1)\n        os._exit(0)\n    \
+                  children.append(pid)\nprint([os.waitpid(pid, 0)[1] for pid in children])";
+    let result = server.tool("execute_python", json!({"script": script}));
+    assert_eq!(result["structuredContent"]["stdout"], "[0, 0, 0, 0, 0, 0]\n", "{result}");
+    assert_eq!(result["structuredContent"]["limit"], Value::Null);
+}
+
+#[test]
+fn a_fork_bomb() {
+    let mut server = Server::start(&FLAGS);
+    let bomb = "while on():\n    try: os.fork()\n    except OSError: sys.exit(3)";
+    let result = set_off(&mut server, bomb);
+    assert_eq!(limit(&result), "processes 64", "{result}");
+}
+
+#[test]
+fn a_storm_of_threads() {
+    // Each thread reserves 8 MiB for its stack.
+    let mut server = Server::start(&["--pool-size", "0", "--memory-limit", "1G", "--max-processes", "64"]);
+    let bomb = "import threading\nwhile on():\n    \
+                try: threading.Thread(target=time.sleep, args=(15,), daemon=True).start()\n    \
+                except RuntimeError:\n        time.sleep(0.1)\n        sys.exit(1)";
+    let result = set_off(&mut server, bomb);
+    assert_eq!(limit(&result), "processes 64", "{result}");
+}
+
+#[test]
+fn a_storm_of_zombies() {
+    let mut server = Server::start(&FLAGS);
+    let bomb = "while on():\n    if os.fork() == 0: os._exit(0)";
+    let result = set_off(&mut server, bomb);
+    assert_eq!(limit(&result), "processes 64", "{result}");
+}
+
+#[test]
+fn a_full_disk() {
+    let mut server = Server::start(&FLAGS);
+    for bomb in [
+        "number = 0\nwhile on():\n    number += 1\n    with open(f'file{number}', 'wb') as file: file.write(bytes(1 << 20))",
+        "kept = []\nimport tempfile\nwhile on():\n    kept.append(tempfile.TemporaryFile())\n    kept[-1].write(bytes(2 << 20))\n    kept[-1].flush()\n    time.sleep(0.005)",
+    ] {
+        let result = set_off(&mut server, bomb);
+        assert_eq!(limit(&result), "disk 64 MiB", "{result}");
+    }
+}
+
+#[test]
+fn a_flood_of_descriptors_and_of_output() {
+    let mut server = Server::start(&FLAGS);
+    let result = set_off(&mut server, "kept = []\nwhile on(): kept.append(os.pipe())");
+    assert!(text(&result).contains("Too many open files"), "{result}");
+    let result = set_off(&mut server, "for _ in range(100): sys.stdout.write('x' * (1 << 20))");
+    assert_eq!(result["structuredContent"]["exit_code"], 0, "{result}");
+}
+
+#[test]
+fn a_killed_server_leaves_no_control_group() {
+    let mut server = Server::start(&FLAGS);
+    let name = marker("grp");
+    let script = format!("{}import time\nwhile True: time.sleep(1)", take_name(&name));
+    server.ask_tool("execute_python", json!({"script": script, "timeout_seconds": 60}));
+    wait_for_processes(&name, |count| count > 0, Duration::from_secs(30));
+    let made = server_groups(server.pid());
+    println!("control groups while it runs: {made}");
+    server.kill();
+    wait_for_processes(&name, |count| count == 0, Duration::from_secs(3));
+    wait_for_groups(server.pid());
+}

@@ -1,0 +1,136 @@
+//! Several servers and many calls on one data folder.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::stage::{Index, Stage, describe, wheel};
+
+/// A server that was greeted.
+struct Server {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Server {
+    fn start(stage: &Stage, flags: &[&str]) -> Self {
+        let mut child =
+            stage.command(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let input = child.stdin.take().expect("piped");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut server = Self { child, input, output };
+        let about = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}});
+        server.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}));
+        server.receive();
+        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        server
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input, "{message}").expect("it reads");
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("it answers");
+        serde_json::from_str(&line).expect("JSON")
+    }
+
+    /// Sends that many calls at once and waits for all replies.
+    fn calls(&mut self, count: i64, arguments: &Value) -> Vec<Value> {
+        for id in 1..=count {
+            let params = json!({"name": "execute_python", "arguments": arguments});
+            self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+        }
+        let mut replies = Vec::new();
+        while replies.len() < usize::try_from(count).expect("small") {
+            let message = self.receive();
+            if message.get("id").is_some() {
+                replies.push(message["result"].clone());
+            }
+        }
+        replies
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn two_servers_and_twenty_calls_build_once() {
+    let old =
+        json!({"name": "old", "version": "1", "sdist": "def build(): return {'old.py': 'VERSION = \"1\"'}"});
+    let index = Index::of(&[wheel("alpha", "1.0"), old]);
+    let stage = Arc::new(Stage::new(&index.at("/simple")));
+    let arguments = json!({"script": "import alpha, old; print('VERSION=' + alpha.VERSION)",
+        "dependencies": ["alpha", "old"], "timeout_seconds": 100});
+    let servers: Vec<_> = (0..2)
+        .map(|_| {
+            let (stage, arguments) = (stage.clone(), arguments.clone());
+            std::thread::spawn(move || Server::start(&stage, &[]).calls(10, &arguments))
+        })
+        .collect();
+    for server in servers {
+        for result in server.join().expect("no panic") {
+            assert!(result.to_string().contains("VERSION=1.0"), "{result}");
+        }
+    }
+    let fetched = |file: &str| {
+        index.requests().iter().filter(|line| line.starts_with("GET") && line.contains(file)).count()
+    };
+    // For its metadata at each of three steps, since this index names no times to keep them, and to be unpacked.
+    assert!(fetched("/files/alpha") <= 4, "{:?}", index.requests());
+    assert_eq!(fetched("/files/old"), 1, "{:?}", index.requests());
+}
+
+#[test]
+fn an_answer_that_is_old_serves_while_a_new_one_is_looked_for() {
+    let first = Index::of(&[wheel("alpha", "1.0")]);
+    let mut stage = Stage::new(&first.at("/simple"));
+    let run =
+        |stage: &Stage| stage.run(&["alpha"], "import alpha; print('VERSION=' + alpha.VERSION)").succeeded();
+    assert_eq!(run(&stage).value("VERSION"), "1.0");
+    stage.flags.extend(["--resolve-ttl".to_owned(), "0".to_owned()]);
+    let arguments =
+        json!({"script": "import alpha; print('VERSION=' + alpha.VERSION)", "dependencies": ["alpha"]});
+    // The index is asked again in the background of a server that answers from what it has.
+    let asked = first.requests().len();
+    let mut server = Server::start(&stage, &[]);
+    assert!(server.calls(1, &arguments)[0].to_string().contains("VERSION=1.0"));
+    let begun = std::time::Instant::now();
+    while first.requests().len() == asked {
+        assert!(begun.elapsed().as_secs() < 30, "the index was not asked again");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn many_runs_leave_nothing_behind() {
+    let index = Index::of(&[wheel("alpha", "1.0"), wheel("beta", "1.0")]);
+    let stage = Stage::new(&index.at("/simple"));
+    let sets: [&[&str]; 4] = [&["alpha"], &["beta"], &["alpha", "beta"], &[]];
+    for set in &sets[..3] {
+        stage.warm(set);
+    }
+    stage.run(&[], "pass").succeeded();
+    let all = || {
+        let mut found = std::collections::BTreeMap::new();
+        describe(&stage.data(), &mut found);
+        found.into_keys().collect::<Vec<_>>()
+    };
+    let before = all();
+    // A thousand for a release; enough here to see whether each run leaves something.
+    let runs: usize = std::env::var("POISON_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(24);
+    for number in 0..runs {
+        let script = format!("open('/tmp/x', 'w').write('x' * 10000)\nprint({number})\n");
+        stage.run(sets[number % 4], &script).succeeded();
+    }
+    assert_eq!(all(), before);
+}

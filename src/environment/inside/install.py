@@ -1,0 +1,29 @@
+# Makes an environment in a volume: its few links and files, then what uv installs. Prints how large everything is.
+#
+# Usage: install.py PLAN, where PLAN is JSON: {"root", "folders", "links", "config", "install", "packages"}.
+import json, os, subprocess, sys
+
+plan = json.loads(sys.argv[1])
+root = plan["root"]
+
+
+def size(folder):
+    total = 0
+    for at, _, files in os.walk(folder):
+        for name in files:
+            total += os.lstat(os.path.join(at, name)).st_blocks * 512
+    return total
+
+
+for folder in plan["folders"]:
+    os.makedirs(os.path.join(root, folder), exist_ok=True)
+for name, target in plan["links"].items():
+    os.symlink(target, os.path.join(root, name))
+with open(os.path.join(root, "pyvenv.cfg"), "w") as file:
+    file.write(plan["config"])
+code = subprocess.run(plan["install"]).returncode if plan["install"] else 0
+if os.path.exists(os.path.join(root, ".lock")):
+    os.remove(os.path.join(root, ".lock"))
+if code == 0:
+    json.dump({"size": size(root), "packages": size(plan["packages"])}, sys.stdout)
+sys.exit(code)

@@ -1,0 +1,127 @@
+//! Files that a script leaves in `output/`: read after its end, below the work directory's descriptor, and kept in
+//! memory, since the sandbox is gone then.
+
+use std::sync::Arc;
+
+use crate::workspace::path::WorkPath;
+
+/// The folder below the work directory.
+pub const FOLDER: &str = "output";
+
+/// One file that a script left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Its path below the work directory.
+    pub path: WorkPath,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its content; `None` where it was too large to be kept.
+    pub content: Option<Arc<[u8]>>,
+}
+
+#[cfg(native)]
+pub use native::collect;
+
+#[cfg(native)]
+mod native {
+    use std::os::fd::OwnedFd;
+
+    use rustix::fs::AtFlags;
+
+    use super::{FOLDER, OutputFile};
+    use crate::workspace::beneath::Beneath;
+    use crate::workspace::path::WorkPath;
+    use crate::workspace::{EntryKind, Piece, Workspace};
+
+    /// Files of one run.
+    const MOST_FILES: usize = 100;
+    /// Folders that are looked into.
+    const MOST_FOLDERS: usize = 50;
+    /// Bytes of one file that is kept.
+    const LARGEST: u64 = 8 << 20;
+    /// Bytes of all of them.
+    const TOTAL: u64 = 32 << 20;
+
+    /// The files, sorted by path; none where there is no such folder.
+    pub async fn collect(work_dir: OwnedFd) -> Vec<OutputFile> {
+        // Most scripts leave nothing: one look, without a thread for it.
+        if rustix::fs::statat(&work_dir, FOLDER, AtFlags::SYMLINK_NOFOLLOW).is_err() {
+            return Vec::new();
+        }
+        let files = Beneath::new(work_dir);
+        let mut found = Vec::new();
+        let mut folders: Vec<WorkPath> = WorkPath::parse(FOLDER).into_iter().collect();
+        let mut looked_into = 0;
+        while let Some(folder) = folders.pop() {
+            looked_into += 1;
+            let Ok(listing) = files.list(&folder).await else { continue };
+            for entry in listing.entries {
+                let Ok(path) = folder.join(&entry.name) else { continue };
+                match entry.kind {
+                    EntryKind::Folder if looked_into + folders.len() < MOST_FOLDERS => folders.push(path),
+                    EntryKind::File if found.len() < MOST_FILES => found.push((path, entry.size)),
+                    _ => {}
+                }
+            }
+        }
+        found.sort_by_key(|(path, _)| path.to_string());
+        read(&files, found).await
+    }
+
+    async fn read(files: &Beneath, found: Vec<(WorkPath, u64)>) -> Vec<OutputFile> {
+        let mut left = TOTAL;
+        let mut read = Vec::new();
+        for (path, size) in found {
+            let mut content = None;
+            if size <= LARGEST.min(left) {
+                let piece = Piece { offset: 0, length: usize::try_from(size).unwrap_or(0) };
+                // What cannot be read, such as a second name of another file, is not shown.
+                let Ok(bytes) = files.read(&path, piece).await else { continue };
+                left -= size;
+                content = Some(bytes.bytes.into());
+            }
+            read.push(OutputFile { path, size, content });
+        }
+        read
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[tokio::test]
+        async fn files_in_the_output_folder_are_read_and_nothing_else() {
+            let folder = tempfile::tempdir().expect("a folder");
+            let at = |name: &str| folder.path().join(name);
+            let work = || std::fs::File::open(folder.path()).expect("a folder").into();
+            assert_eq!(collect(work()).await, []);
+            std::fs::create_dir_all(at("output/sub")).expect("a folder");
+            std::fs::write(at("other.txt"), "x").expect("written");
+            std::fs::write(at("output/b.txt"), "bee").expect("written");
+            std::fs::write(at("output/sub/a.txt"), "a").expect("written");
+            std::fs::File::create(at("output/large"))
+                .and_then(|file| file.set_len(LARGEST + 1))
+                .expect("made");
+            std::os::unix::fs::symlink("/etc/passwd", at("output/link")).expect("a link");
+            std::fs::hard_link(at("other.txt"), at("output/hard")).expect("a link");
+            let files = collect(work()).await;
+            let shown: Vec<_> = files
+                .iter()
+                .map(|file| (file.path.to_string(), file.size, file.content.as_deref().map(<[u8]>::len)))
+                .collect();
+            let wanted = [
+                ("output/b.txt".to_owned(), 3, Some(3)),
+                ("output/large".to_owned(), LARGEST + 1, None),
+                ("output/sub/a.txt".to_owned(), 1, Some(1)),
+            ];
+            assert_eq!(shown, wanted);
+        }
+
+        #[tokio::test]
+        async fn a_link_in_the_place_of_the_folder_leads_nowhere() {
+            let folder = tempfile::tempdir().expect("a folder");
+            std::os::unix::fs::symlink("/etc", folder.path().join("output")).expect("a link");
+            assert_eq!(collect(std::fs::File::open(folder.path()).expect("a folder").into()).await, []);
+        }
+    }
+}

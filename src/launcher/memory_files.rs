@@ -1,0 +1,179 @@
+//! Files in memory, sealed against execution where the kernel's own setting is out of reach: only root outside may
+//! write it. Plain memory files are then made by the supervisor, with the seal added, and handed to the program.
+//!
+//! A small filter of its own holds those calls up; the policy's filter, which is installed after it, decides about all
+//! others and refuses every further listener.
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::MemfdFlags;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+use super::Launch;
+use super::stage::{Failed, Restricted, Worker, absent, enforced_with};
+use super::sys::{self, Instruction, notification};
+use crate::sandbox::linux::plan::{LaunchPlan, PolicyTier, SeccompPlan};
+
+/// Name of the layer in reports.
+pub const LAYER: &str = "memory files not executable";
+
+/// The supervisor's end: the listener arrives here.
+pub struct Keeper(OwnedFd);
+
+/// Whether this run's memory files are made by its supervisor: where the kernel knows the seal (Linux 6.3), and where
+/// the policy does not take the one listener that the kernel allows for itself.
+pub fn are_kept(plan: &LaunchPlan) -> bool {
+    let free =
+        matches!(plan.seccomp, Some(SeccompPlan::Embedded(_, PolicyTier::Full | PolicyTier::Confined(_))));
+    free && rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL).is_ok()
+}
+
+/// Prepares the hand-over of the listener. Call before the worker is forked.
+pub fn arrange(launch: &mut Launch) -> Result<Keeper, Failed> {
+    let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .map_err(|error| Failed::errno(LAYER, "making a socket pair", error))?;
+    launch.sealing = Some(pair.0);
+    Ok(Keeper(pair.1))
+}
+
+impl Worker<Restricted> {
+    /// Has plain memory files made by the supervisor from here on, where that was arranged.
+    pub fn seal_memory_files(self, sealing: Option<&OwnedFd>) -> Result<Self, Failed> {
+        let Some(sealing) = sealing else { return Ok(self) };
+        let listener = match sys::install_filter_with_listener(&program()) {
+            Ok(listener) => listener,
+            // An outer sandbox listens already, and the kernel allows one.
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                return Ok(self.advance("memory files", absent(LAYER, "an outer sandbox listens already")));
+            }
+            Err(error) => return Err(Failed::io(LAYER, "installing its filter", &error)),
+        };
+        hand_over(sealing, &listener).map_err(|error| Failed::errno(LAYER, "handing over", error))?;
+        Ok(self.advance("memory files", enforced_with(LAYER, "by the supervisor".to_owned())))
+    }
+}
+
+/// `memfd_create` without the seal is held up, everything else passes. Foreign architectures end at the policy's filter.
+fn program() -> [Instruction; 6] {
+    const NUMBER: u32 = 0;
+    // The low half of the second argument: both architectures are little-endian.
+    const FLAGS: u32 = 24;
+    let word = |code: u32, k: u32| Instruction { code: code.to_le_bytes()[0].into(), jt: 0, jf: 0, k };
+    let load = |offset| word(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset);
+    let jump = |test, k, jt, jf| Instruction { jt, jf, ..word(libc::BPF_JMP | test | libc::BPF_K, k) };
+    let call = u32::try_from(libc::SYS_memfd_create).unwrap_or_default();
+    [
+        load(NUMBER),
+        jump(libc::BPF_JEQ, call, 0, 2),
+        load(FLAGS),
+        jump(libc::BPF_JSET, libc::MFD_NOEXEC_SEAL, 0, 1),
+        word(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+        word(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_USER_NOTIF),
+    ]
+}
+
+fn hand_over(sealing: &OwnedFd, listener: &OwnedFd) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [listener.as_fd()];
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    rustix::net::sendmsg(sealing, &[IoSlice::new(&[1])], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+}
+
+impl Keeper {
+    /// Answers calls on a thread of its own until this process ends. Call when this process has forked for the last
+    /// time and has given up what it does not need.
+    pub fn serve(self, launch: &mut Launch) -> Result<(), Failed> {
+        launch.sealing = None;
+        let thread = std::thread::Builder::new().name("memory files".to_owned()).stack_size(64 << 10);
+        let serve = move || {
+            if let Some(listener) = self.listener() {
+                while answer(&listener) {}
+            }
+        };
+        thread.spawn(serve).map(drop).map_err(|error| Failed::io(LAYER, "starting a thread", &error))
+    }
+
+    /// Waits for the listener. `None` where the worker ended without one.
+    fn listener(&self) -> Option<OwnedFd> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let mut slices = [std::io::IoSliceMut::new(&mut byte)];
+        rustix::net::recvmsg(&self.0, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
+        ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        })
+    }
+}
+
+/// Answers one call. `false` when nobody is left who could ask. The name that the program gave lies in its memory and
+/// is not looked at.
+fn answer(listener: &OwnedFd) -> bool {
+    let held = match notification::receive(listener.as_fd()) {
+        Ok(held) => held,
+        // A call that was interrupted before it was read.
+        Err(error) => return matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)),
+    };
+    let flags =
+        MemfdFlags::from_bits_retain(u32::try_from(held.arguments[1] & 0xFFFF_FFFF).unwrap_or_default());
+    let close_on_exec = flags.contains(MemfdFlags::CLOEXEC);
+    let made = rustix::fs::memfd_create("memory", flags | MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL);
+    // Where the caller is gone meanwhile there is nobody to tell.
+    let _ = match made {
+        Ok(file) => held.give(listener.as_fd(), &file, close_on_exec),
+        Err(error) => held.refuse(listener.as_fd(), error.raw_os_error()),
+    };
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the program answers to a call.
+    fn run(number: libc::c_long, flags: u64) -> u32 {
+        let mut data = [0_u8; 64];
+        data[..4].copy_from_slice(&i32::try_from(number).expect("a number").to_le_bytes());
+        data[24..32].copy_from_slice(&flags.to_le_bytes());
+        let (mut accumulator, mut at) = (0, 0);
+        let program = program();
+        loop {
+            let one = program[at];
+            at += 1;
+            let jump = |taken: bool| usize::from(if taken { one.jt } else { one.jf });
+            match u32::from(one.code) {
+                0x20 => {
+                    let from = usize::try_from(one.k).expect("an offset");
+                    accumulator = u32::from_le_bytes(data[from..from + 4].try_into().expect("four bytes"));
+                }
+                0x15 => at += jump(accumulator == one.k),
+                0x45 => at += jump(accumulator & one.k != 0),
+                0x06 => return one.k,
+                other => panic!("instruction {other:#x}"),
+            }
+        }
+    }
+
+    #[test]
+    fn only_memory_files_without_the_seal_are_held_up() {
+        let seal = u64::from(libc::MFD_NOEXEC_SEAL);
+        for (number, flags, answer) in [
+            (libc::SYS_memfd_create, 0, libc::SECCOMP_RET_USER_NOTIF),
+            (libc::SYS_memfd_create, 1, libc::SECCOMP_RET_USER_NOTIF),
+            (libc::SYS_memfd_create, seal << 32, libc::SECCOMP_RET_USER_NOTIF),
+            (libc::SYS_memfd_create, seal, libc::SECCOMP_RET_ALLOW),
+            (libc::SYS_memfd_create, seal | 1, libc::SECCOMP_RET_ALLOW),
+            (libc::SYS_openat, 0, libc::SECCOMP_RET_ALLOW),
+            (libc::SYS_memfd_secret, 0, libc::SECCOMP_RET_ALLOW),
+        ] {
+            assert_eq!(run(number, flags), answer, "{number} {flags:#x}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The supervisor's wait: until the main program has ended, the server is gone, or a limit of the run is passed.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::status::Message;
+use super::sys::{self, Ended};
+use super::watch::{self, Scratch, Watcher};
+use super::{Launch, stage::Failed};
+use crate::sandbox::LimitHit;
+use crate::sandbox::linux::plan::{LaunchPlan, RootStep};
+
+const STAGE: &str = "supervisor";
+
+/// What a supervisor has in hand.
+pub struct Supervised {
+    /// The main program's process.
+    pub worker: i32,
+    /// Readable when a child has ended.
+    pub signals: OwnedFd,
+    /// Watches limits, where nothing else enforces them.
+    pub watcher: Option<Watcher>,
+    /// The run's own file system, where it has one.
+    pub scratch: Option<Scratch>,
+    /// Whether the program is still without its script: nothing has to be looked at until the server says that it has
+    /// handed it over.
+    pub phase: Phase,
+    /// Ends every process of the run, as far as the supervisor's own end does not.
+    pub finish: fn(&Launch),
+}
+
+/// Whether anything can happen inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The program waits for its script.
+    Waiting,
+    /// The program runs.
+    Running,
+}
+
+impl Phase {
+    /// Of a program that has just been started.
+    pub fn first(plan: &LaunchPlan) -> Self {
+        let steps = plan.isolation.as_ref().map_or(&[][..], |isolation| &isolation.root);
+        let waits = steps.iter().any(|step| matches!(step, RootStep::Fifo { .. }));
+        if waits { Self::Waiting } else { Self::Running }
+    }
+}
+
+impl Supervised {
+    /// Waits, ends the run, tells how it ended, and ends this process.
+    pub fn wait(mut self, launch: &Launch) -> ! {
+        let mut next = Instant::now() + watch::INTERVAL;
+        loop {
+            while let Some(ended) = sys::reap() {
+                if ended.pid == self.worker {
+                    self.end(launch, &ended);
+                }
+            }
+            if self.server_is_gone(launch, next) {
+                (self.finish)(launch);
+                sys::exit_now(0);
+            }
+            if self.phase == Phase::Waiting || Instant::now() < next {
+                continue;
+            }
+            if let Some(scratch) = &mut self.scratch {
+                scratch.look();
+            }
+            if let Some(hit) = self.watcher.as_mut().and_then(Watcher::sweep) {
+                (self.finish)(launch);
+                tell(launch, &Message::Limit(hit));
+                let signal = Some(libc::SIGKILL);
+                tell(launch, &Message::Exited { code: None, signal, cpu_us: 0, peak_memory: 0 });
+                sys::exit_now(0);
+            }
+            next = Instant::now() + self.interval();
+        }
+    }
+
+    fn end(&mut self, launch: &Launch, ended: &Ended) -> ! {
+        if let Some(scratch) = &mut self.scratch {
+            scratch.look();
+        }
+        let hit = if ended.status == 0 { None } else { self.reached(launch) };
+        (self.finish)(launch);
+        if let Some(hit) = hit {
+            tell(launch, &Message::Limit(hit));
+        }
+        tell(launch, &exited(ended));
+        sys::exit_now(0)
+    }
+
+    /// Time until the next look: longer where nothing has changed for a while, as in a run that waits.
+    fn interval(&self) -> Duration {
+        let moves = self.watcher.as_ref().is_some_and(Watcher::moves)
+            || self.scratch.as_ref().is_some_and(Scratch::moves);
+        if moves { watch::INTERVAL } else { watch::IDLE_INTERVAL }
+    }
+
+    /// What a run that has failed had reached, although it was kept within.
+    fn reached(&self, launch: &Launch) -> Option<LimitHit> {
+        let full = self.scratch.as_ref().is_some_and(Scratch::was_full);
+        let disk = launch.plan.isolation.as_ref().map(|isolation| LimitHit::Disk(isolation.scratch_bytes));
+        disk.filter(|_| full).or_else(|| self.watcher.as_ref().and_then(Watcher::reached))
+    }
+
+    /// Sleeps until something happens, or until the next look at the limits.
+    fn server_is_gone(&mut self, launch: &Launch, next: Instant) -> bool {
+        let waits = self.phase == Phase::Waiting;
+        let left = next.saturating_duration_since(Instant::now());
+        let looks = !waits && (self.watcher.is_some() || self.scratch.is_some());
+        let timeout = Timespec::try_from(left).ok().filter(|_| looks);
+        let asked = if waits { PollFlags::RDHUP | PollFlags::IN } else { PollFlags::RDHUP };
+        let mut watched =
+            [PollFd::new(&launch.reporter, asked), PollFd::new(&self.signals, PollFlags::IN)];
+        let _ = rustix::event::poll(&mut watched, timeout.as_ref());
+        let told = watched[0].revents();
+        let gone = told.intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR);
+        if told.contains(PollFlags::IN) && !gone {
+            self.phase = Phase::Running;
+        }
+        let mut drained = [0_u8; 1024];
+        let _ = rustix::io::read(&self.signals, &mut drained);
+        gone
+    }
+}
+
+/// Where the server is gone there is nobody to tell.
+fn tell(launch: &Launch, message: &Message) {
+    let _ = launch.reporter.send(message, None);
+}
+
+fn exited(ended: &Ended) -> Message {
+    let code = libc::WIFEXITED(ended.status).then(|| libc::WEXITSTATUS(ended.status));
+    let signal = libc::WIFSIGNALED(ended.status).then(|| libc::WTERMSIG(ended.status));
+    Message::Exited { code, signal, cpu_us: ended.cpu_us, peak_memory: ended.peak_memory }
+}
+
+/// Blocks the signal that children end by, and opens its descriptor.
+pub fn child_signals() -> Result<OwnedFd, Failed> {
+    sys::child_signal_fd().map_err(|error| Failed::io(STAGE, "watching children", &error))
+}

@@ -1,0 +1,363 @@
+//! One container, from start to end: the client that is attached to it, frames in and out.
+//!
+//! Whatever happens, three things end a container: a frame that says so, the end of its input, and where neither helps
+//! the engine itself.
+
+use std::process::ExitStatus as ClientStatus;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, watch};
+
+use super::alive::{Alive, Containers};
+use super::client::{self, Client};
+use super::enforced;
+use super::frame::{self, End, Frame, FrameError};
+use super::plan::{DockerPlan, Identity};
+use super::returned::Returned;
+use super::{ANSWER, REMOVAL};
+use crate::sandbox::spec::Limits;
+use crate::sandbox::{
+    BoxFuture, Control, ExitStatus, LayerStatus, LimitHit, Outcome, Running, StartError, WaitError,
+};
+
+/// Bytes between the container's output and who reads it.
+const BUFFER: usize = 256 << 10;
+
+/// How long a container may take to obey before the engine is asked to end it.
+const OBEYS: Duration = Duration::from_millis(1200);
+
+/// Bytes kept of what the client itself says.
+const CLIENT_WORDS: u64 = 16 << 10;
+
+/// Starts the plan's container and the program in it.
+pub async fn start(
+    client: &Client,
+    containers: &Containers,
+    plan: &DockerPlan,
+    identity: &Identity,
+) -> Result<Running, StartError> {
+    let failed = |source| StartError::Io { context: "starting the docker client", source };
+    let mut child = client.spawn(&plan.arguments(identity)).map_err(failed)?;
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let stderr = child.stderr.take();
+    let words = tokio::spawn(async move {
+        let mut bytes = Vec::new();
+        if let Some(mut stderr) = stderr {
+            let _ = (&mut stderr).take(CLIENT_WORDS).read_to_end(&mut bytes).await;
+            let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    let (Some(mut stdin), Some(stdout)) = (stdin, stdout) else {
+        return Err(failed(std::io::Error::other("it has no pipes")));
+    };
+    let mut output = BufReader::with_capacity(BUFFER, stdout);
+    // From here on whatever ends this function ends the container.
+    let mut attached = Attached {
+        client: client.clone(),
+        name: identity.name.clone(),
+        containers: containers.clone(),
+        child: Some((child, containers.begin())),
+    };
+    let start = frame::start(&plan.program);
+    let write = async {
+        // Where the container is gone its output tells more than this.
+        let _ = stdin.write_all(&start).await;
+        let _ = stdin.flush().await;
+        stdin
+    };
+    let (stdin, begun) = tokio::join!(write, begin(&mut output, plan));
+    match begun {
+        Ok(layers) => Ok(running(attached, stdin, output, words, plan, layers)),
+        Err(Begin::Refused(error)) => Err(error),
+        Err(Begin::Closed) => {
+            drop(stdin);
+            let status = attached.ended().await;
+            Err(no_container(status, &words.await.unwrap_or_default()))
+        }
+    }
+}
+
+/// Why no program was started.
+enum Begin {
+    Refused(StartError),
+    Closed,
+}
+
+/// The first frames: what is enforced, and whether the program was started.
+async fn begin(output: &mut BufReader<ChildStdout>, plan: &DockerPlan) -> Result<Vec<LayerStatus>, Begin> {
+    let stage = |stage: &str, detail: String| Begin::Refused(super::failed(stage, detail));
+    let mut layers = None;
+    loop {
+        match (Frame::read(output).await, layers.take()) {
+            (Ok(Frame::Enforced(facts)), None) => {
+                layers = Some(enforced::check(&facts, plan).map_err(Begin::Refused)?);
+            }
+            (Ok(Frame::Started(facts)), Some(mut layers)) => {
+                layers.push(enforced::landlock(&facts));
+                return Ok(layers);
+            }
+            (Ok(Frame::Failed(reason)), _) if reason.is_empty() => {
+                return Err(Begin::Refused(StartError::ProgramMissing(plan.program.path.clone())));
+            }
+            (Ok(Frame::Failed(reason)), _) => return Err(stage("starting the program", reason)),
+            (Err(FrameError::Closed(_)), _) => return Err(Begin::Closed),
+            (other, _) => {
+                let detail = format!("the image's first process said something unexpected ({other:?})");
+                return Err(stage("container", detail));
+            }
+        }
+    }
+}
+
+/// The engine made no container, or one that ended before it said anything.
+fn no_container(status: Option<ClientStatus>, words: &str) -> StartError {
+    let detail = client::reason(words).unwrap_or_else(|| match status {
+        Some(status) => format!("the docker client ended with {status}"),
+        None => "the docker client gave no answer".to_owned(),
+    });
+    super::failed("container", detail)
+}
+
+fn running(
+    attached: Attached,
+    stdin: ChildStdin,
+    output: BufReader<ChildStdout>,
+    words: tokio::task::JoinHandle<String>,
+    plan: &DockerPlan,
+    layers: Vec<LayerStatus>,
+) -> Running {
+    let (stdout, stdout_end) = tokio::io::duplex(BUFFER);
+    let (stderr, stderr_end) = tokio::io::duplex(BUFFER);
+    let (orders, receive) = mpsc::unbounded_channel();
+    let (tell, end) = watch::channel(None);
+    #[cfg(unix)]
+    let (channel, theirs) = channel(plan.program.channel);
+    #[cfg(unix)]
+    let sink = theirs.map(|theirs| {
+        let (from, to) = theirs.into_split();
+        tokio::spawn(pump(from, orders.clone()));
+        to
+    });
+    #[cfg(not(unix))]
+    let sink: Option<tokio::io::DuplexStream> = None;
+    let containers = attached.containers.clone();
+    tokio::spawn(obey(stdin, receive, end.clone(), attached));
+    let limits = plan.limits;
+    let returned = Returned::new(plan);
+    tokio::spawn(async move {
+        let last = pass_on(output, stdout, stderr, sink, returned).await;
+        let end = match last {
+            Ok(end) => Ended::Told(outcome(&end, &limits)),
+            Err(FrameError::Malformed) => Ended::Lost("it sent something that is no frame".to_owned()),
+            Err(FrameError::File(reason)) => Ended::Lost(reason),
+            Err(FrameError::Closed(_)) => {
+                Ended::Lost(match client::reason(&words.await.unwrap_or_default()) {
+                    Some(reason) => format!("the engine ended it: {reason}"),
+                    None => "its container was ended from outside".to_owned(),
+                })
+            }
+        };
+        tell.send_replace(Some(end));
+    });
+    Running {
+        stdout: Box::new(stdout_end),
+        stderr: Box::new(stderr_end),
+        #[cfg(unix)]
+        channel,
+        #[cfg(unix)]
+        work_dir: None,
+        layers,
+        control: Box::new(ContainerControl { orders, end, containers, killed: false }),
+    }
+}
+
+#[cfg(unix)]
+fn channel(wanted: bool) -> (Option<tokio::net::UnixStream>, Option<tokio::net::UnixStream>) {
+    match wanted.then(tokio::net::UnixStream::pair) {
+        Some(Ok((ours, theirs))) => (Some(ours), Some(theirs)),
+        _ => (None, None),
+    }
+}
+
+/// Carries the caller's bytes for the private channel to the container.
+#[cfg(unix)]
+async fn pump(mut from: impl AsyncRead + Unpin, orders: mpsc::UnboundedSender<Order>) {
+    let mut chunk = vec![0; 32 << 10];
+    while let Ok(size @ 1..) = from.read(&mut chunk).await {
+        if orders.send(Order::Channel(frame::channel(&chunk[..size]))).is_err() {
+            return;
+        }
+    }
+}
+
+/// Hands the container's frames to who reads them, until the last.
+async fn pass_on(
+    mut output: BufReader<ChildStdout>,
+    mut stdout: impl tokio::io::AsyncWrite + Unpin,
+    mut stderr: impl tokio::io::AsyncWrite + Unpin,
+    mut channel: Option<impl tokio::io::AsyncWrite + Unpin>,
+    mut returned: Returned,
+) -> Result<End, FrameError> {
+    loop {
+        // Where nobody reads any more the rest is dropped, so that the program can end.
+        match Frame::read(&mut output).await? {
+            Frame::Stdout(bytes) => drop(stdout.write_all(&bytes).await),
+            Frame::Stderr(bytes) => drop(stderr.write_all(&bytes).await),
+            Frame::Channel(bytes) if bytes.is_empty() => channel = None,
+            Frame::Channel(bytes) => {
+                if let Some(channel) = &mut channel {
+                    let _ = channel.write_all(&bytes).await;
+                }
+            }
+            Frame::Changed(path) => returned.begin(path).await?,
+            Frame::Piece(bytes) => returned.write(&bytes).await?,
+            Frame::Ended(end) => {
+                returned.finish().await?;
+                return Ok(end);
+            }
+            Frame::Enforced(_) | Frame::Started(_) | Frame::Failed(_) => return Err(FrameError::Malformed),
+        }
+    }
+}
+
+/// What a container is told.
+enum Order {
+    /// Ends every process.
+    Kill,
+    /// A whole frame for the private channel.
+    #[cfg(unix)]
+    Channel(Vec<u8>),
+}
+
+/// Passes orders on until the program has ended or nobody gives any more; then nothing of the container is left.
+async fn obey(
+    mut stdin: ChildStdin,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    mut end: watch::Receiver<Option<Ended>>,
+    attached: Attached,
+) {
+    loop {
+        let order = tokio::select! {
+            order = orders.recv() => order,
+            () = attached.containers.closing() => None,
+            _ = end.wait_for(Option::is_some) => None,
+        };
+        match order {
+            #[cfg(unix)]
+            Some(Order::Channel(bytes)) => {
+                let _ = stdin.write_all(&bytes).await;
+                let _ = stdin.flush().await;
+            }
+            Some(Order::Kill) => {
+                let _ = tokio::time::timeout(OBEYS, stdin.write_all(&frame::KILL)).await;
+                let _ = tokio::time::timeout(OBEYS, end.wait_for(Option::is_some)).await;
+                break;
+            }
+            None => break,
+        }
+    }
+    drop(stdin);
+    attached.finish().await;
+}
+
+/// How it ended, for everyone who asks.
+#[derive(Clone, Debug)]
+enum Ended {
+    Told(Outcome),
+    Lost(String),
+}
+
+fn outcome(end: &End, limits: &Limits) -> Outcome {
+    let failed = end.status != ExitStatus::Exited(0);
+    let limit = if end.out_of_memory > 0 {
+        Some(LimitHit::Memory(limits.memory))
+    } else if end.too_many_processes > 0 && failed {
+        Some(LimitHit::Processes(limits.processes))
+    } else {
+        None
+    };
+    Outcome { status: end.status, limit, usage: end.usage }
+}
+
+struct ContainerControl {
+    orders: mpsc::UnboundedSender<Order>,
+    end: watch::Receiver<Option<Ended>>,
+    containers: Containers,
+    killed: bool,
+}
+
+impl Control for ContainerControl {
+    fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>> {
+        Box::pin(async {
+            let end = self.end.wait_for(Option::is_some).await.map(|end| end.clone());
+            match end {
+                Ok(Some(Ended::Told(outcome))) => Ok(outcome),
+                Ok(Some(Ended::Lost(_))) if self.killed => Err(WaitError::Killed),
+                // The server ends: nobody acts on the answer any more.
+                Ok(Some(Ended::Lost(_))) if self.containers.is_closing() => std::future::pending().await,
+                Ok(Some(Ended::Lost(reason))) => Err(WaitError::Lost(reason)),
+                Ok(None) | Err(_) => Err(WaitError::Lost("its supervisor ended".to_owned())),
+            }
+        })
+    }
+
+    fn kill(&mut self) {
+        self.killed = true;
+        // Where nobody receives it, everything has ended.
+        let _ = self.orders.send(Order::Kill);
+    }
+}
+
+/// A client that is attached to a container. Dropping it ends both in the background.
+struct Attached {
+    client: Client,
+    name: String,
+    containers: Containers,
+    child: Option<(Child, Alive)>,
+}
+
+impl Attached {
+    /// Waits for the client's end once the container's input is closed.
+    async fn ended(&mut self) -> Option<ClientStatus> {
+        let (child, _) = self.child.as_mut()?;
+        let status = tokio::time::timeout(OBEYS, child.wait()).await.ok()?.ok();
+        if status.is_some() {
+            self.child = None;
+        }
+        status
+    }
+
+    /// Ends the container, in order where it obeys, and the client.
+    async fn finish(mut self) {
+        if let Some(child) = self.child.take() {
+            finish(&self.client, &self.name, child).await;
+        }
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let Some(child) = self.child.take() else { return };
+        let (client, name) = (self.client.clone(), self.name.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { finish(&client, &name, child).await });
+        }
+    }
+}
+
+/// The client ends when the engine has removed the container.
+async fn finish(client: &Client, name: &str, (mut child, _alive): (Child, Alive)) {
+    if tokio::time::timeout(OBEYS, child.wait()).await.is_ok() {
+        return;
+    }
+    // It did not obey, or the engine is slow.
+    if let Err(error) = client.output(&["rm", "--force", "--volumes", name], REMOVAL).await {
+        tracing::warn!("the container {name} could not be removed: {error}");
+    }
+    if tokio::time::timeout(ANSWER, child.wait()).await.is_err() {
+        let _ = child.kill().await;
+    }
+}

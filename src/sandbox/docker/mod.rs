@@ -1,0 +1,241 @@
+//! The Docker backend: each sandbox is a container of the engine that the user's own `docker` talks to.
+//!
+//! A specification becomes a plan (`plan`), the plan a command line of the engine's client (`client`), and the container's
+//! first process (`init.py`) reports by frames (`frame`) what the engine really enforced (`enforced`) before it starts the
+//! program. `engine` and `image` say exactly what is missing; `place` knows whose containers are whose.
+//!
+//! Invariant: it knows nothing of scripts, packages or MCP, mounts no path of the host, touches no container of another
+//! program, and compiles wherever the standard library does.
+
+mod alive;
+pub mod client;
+mod container;
+mod enforced;
+pub mod engine;
+mod frame;
+pub mod host_files;
+pub mod image;
+pub mod place;
+pub mod plan;
+mod ready;
+mod returned;
+mod volumes;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::facts::{Backend, Facts, Refusal, Tier};
+use super::spec::{Role, SandboxSpec};
+use super::volumes::Volumes;
+use super::{BoxFuture, LayerState, LayerStatus, Running, Sandbox, StartError};
+use crate::seccomp;
+use alive::Containers;
+use client::Client;
+use engine::Engine;
+use host_files::HostFiles;
+use image::Source;
+use place::Place;
+use plan::{DockerPlan, Identity};
+use ready::Ready;
+
+/// The longest that the engine may take for a short answer.
+const ANSWER: Duration = Duration::from_secs(15);
+/// The longest that it may take to remove something.
+const REMOVAL: Duration = Duration::from_secs(30);
+
+/// What the user said about containers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DockerOptions {
+    /// The image, where the user names one.
+    pub image: Option<String>,
+    /// Folder for this user's own few files; `None` is a temporary one.
+    pub folder: Option<PathBuf>,
+}
+
+/// What happens where the engine does not have the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingImage {
+    /// It is made in the background; calls wait for it.
+    Make,
+    /// The backend cannot be used.
+    Refuse,
+}
+
+/// The Docker backend on this machine.
+pub struct DockerSandbox {
+    facts: Facts,
+    image: String,
+    usable: Option<Arc<Usable>>,
+}
+
+/// What there is once an engine has answered.
+struct Usable {
+    client: Client,
+    engine: Engine,
+    place: Place,
+    profiles: Profiles,
+    containers: Containers,
+    ready: Ready,
+}
+
+/// Files with the system-call policies, for the engine's client.
+struct Profiles {
+    run: PathBuf,
+    build: PathBuf,
+    prepare: PathBuf,
+}
+
+impl DockerSandbox {
+    /// Looks for the client, the engine and the image. Where only the image is missing, it can be made in the
+    /// background.
+    pub async fn probe(options: &DockerOptions, missing: MissingImage) -> Self {
+        let image = options.image.clone().unwrap_or_else(image::default_name);
+        let (tier, usable) = match Usable::find(options, &image, missing).await {
+            Ok(usable) => (Ok(Tier::Docker), Some(Arc::new(usable))),
+            Err(refusal) => (Err(refusal), None),
+        };
+        if let Some(usable) = &usable {
+            let usable = Arc::clone(usable);
+            tokio::spawn(async move {
+                match usable.place.sweep(&usable.client).await {
+                    Ok(0) => {}
+                    Ok(count) => tracing::info!(count, "containers of a server that was killed were removed"),
+                    Err(error) => tracing::warn!("left containers could not be looked for: {error}"),
+                }
+            });
+        }
+        let layers = if tier.is_ok() { promised() } else { Vec::new() };
+        Self { facts: Facts { backend: Backend::Docker, tier, layers }, image, usable }
+    }
+
+    fn usable(&self) -> Result<&Arc<Usable>, StartError> {
+        let refused = |refusal: &Refusal| StartError::Unavailable {
+            reason: refusal.reason.clone(),
+            remedy: refusal.remedy.clone(),
+        };
+        match (&self.usable, &self.facts.tier) {
+            (Some(usable), _) => Ok(usable),
+            (None, Err(refusal)) => Err(refused(refusal)),
+            (None, Ok(_)) => Err(StartError::Unsupported("the engine is not there".to_owned())),
+        }
+    }
+}
+
+/// A step that failed, with the engine's words.
+fn failed(stage: &str, detail: impl Into<String>) -> StartError {
+    StartError::Stage { stage: stage.to_owned(), detail: detail.into(), errno: None }
+}
+
+/// Layers of every container; each one reports anew which of them hold.
+fn promised() -> Vec<LayerStatus> {
+    let names = [
+        "container",
+        "read-only root",
+        "user without rights",
+        "no capabilities",
+        "no new privileges",
+        "seccomp",
+        "network",
+        "memory limit",
+        "process limit",
+        "landlock",
+    ];
+    let layer = |name: &str| LayerStatus { name: name.to_owned(), state: LayerState::Enforced(None) };
+    names.map(layer).into()
+}
+
+impl Usable {
+    async fn find(options: &DockerOptions, image: &str, missing: MissingImage) -> Result<Self, Refusal> {
+        let client = Client::find().ok_or_else(engine::not_installed)?;
+        let engine = Engine::ask(&client).await?;
+        let found = engine.image(&client, image).await?;
+        if found.is_none() && missing == MissingImage::Refuse {
+            return Err(ready::no_image(image));
+        }
+        let folder = options
+            .folder
+            .clone()
+            .unwrap_or_else(|| std::env::temp_dir().join(format!("mcp-python-{}", place::random())));
+        let unwritable = |error: std::io::Error| Refusal {
+            reason: format!("{} cannot be written ({error})", folder.display()),
+            remedy: "Name a folder with --data-dir".to_owned(),
+        };
+        let place = Place::open(&folder).map_err(unwritable)?;
+        let profiles = Profiles::write(&place, &engine).map_err(unwritable)?;
+        let source = match options.image {
+            Some(_) => Source::Registry,
+            None => Source::Dockerfile { pythons: Vec::new() },
+        };
+        let ready = Ready::new(&client, &engine, image, source, found);
+        Ok(Self { client, engine, place, profiles, containers: Containers::new(), ready })
+    }
+
+    fn identity(&self, role: Role) -> Identity {
+        let profile = match role {
+            Role::Run => &self.profiles.run,
+            Role::Build => &self.profiles.build,
+            Role::Prepare => &self.profiles.prepare,
+        };
+        Identity {
+            name: self.place.container_name(),
+            place: self.place.id.clone(),
+            server: self.place.server.clone(),
+            profile: profile.clone(),
+        }
+    }
+}
+
+impl Profiles {
+    fn write(place: &Place, engine: &Engine) -> std::io::Result<Self> {
+        let write = |role: seccomp::Role| {
+            let policy = seccomp::embedded_policy(engine.arch, role, seccomp::Tier::Full)
+                .map_err(|error| std::io::Error::other(error.to_string()))?;
+            let name = format!("seccomp-{}-{}-{}.json", engine.arch, role.name(), engine.version);
+            place.keep(&name, &seccomp::docker::export_for(&policy, engine.unknown_calls()).json)
+        };
+        Ok(Self {
+            run: write(seccomp::Role::Run)?,
+            build: write(seccomp::Role::Build)?,
+            prepare: write(seccomp::Role::Prepare)?,
+        })
+    }
+}
+
+impl Sandbox for DockerSandbox {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn explain(&self, spec: &SandboxSpec) -> Result<String, StartError> {
+        let plan = plan::lower(spec, &self.image, &HostFiles::read(spec)?)?;
+        let identity = self.usable()?.identity(spec.role);
+        plan.explain(&identity).map_err(|error| StartError::Unsupported(error.to_string()))
+    }
+
+    fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
+        Box::pin(async move {
+            let usable = self.usable()?;
+            let image = usable.ready.image().await?;
+            let plan: DockerPlan = plan::lower(spec, &image.id, &HostFiles::read(spec)?)?;
+            let identity = usable.identity(spec.role);
+            let started = container::start(&usable.client, &usable.containers, &plan, &identity).await;
+            match started {
+                Err(error @ StartError::Stage { .. }) => Err(usable.ready.explain(&image, error).await),
+                other => other,
+            }
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if let Some(usable) = &self.usable {
+                usable.containers.close().await;
+            }
+        })
+    }
+
+    fn volumes(&self) -> Option<&dyn Volumes> {
+        Some(self)
+    }
+}

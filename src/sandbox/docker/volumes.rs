@@ -1,0 +1,63 @@
+//! The engine's volumes, and the programs of the image, as they are offered to the room for environments.
+
+use super::plan::{LABEL_PLACE, PYTHON};
+use super::{ANSWER, DockerSandbox, REMOVAL, failed};
+use crate::sandbox::volumes::{Programs, Volumes};
+use crate::sandbox::{BoxFuture, StartError};
+
+impl Volumes for DockerSandbox {
+    fn programs(&self) -> BoxFuture<'_, Result<Programs, StartError>> {
+        Box::pin(async {
+            let usable = self.usable()?;
+            let image = usable.ready.image().await?;
+            Ok(Programs {
+                identity: format!("{}@{}", image.id, usable.engine.id),
+                python: PYTHON.into(),
+                uv: "/usr/local/bin/uv".into(),
+                interpreters: [
+                    "/usr/local/bin/python3.*",
+                    "/opt/python/*/bin/python3.*",
+                    "/usr/bin/python3.*",
+                ]
+                .map(str::to_owned)
+                .into(),
+            })
+        })
+    }
+
+    fn create<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), StartError>> {
+        Box::pin(async move {
+            let usable = self.usable()?;
+            let label = format!("{LABEL_PLACE}={}", usable.place.id);
+            let made = usable.client.output(&["volume", "create", "--label", &label, name], ANSWER).await;
+            made.map(drop).map_err(|error| failed("making a volume", error.to_string()))
+        })
+    }
+
+    fn remove<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let Ok(usable) = self.usable() else { return false };
+            let removed = usable.client.output(&["volume", "rm", "--force", name], REMOVAL).await;
+            removed.inspect_err(|error| tracing::debug!(%error, name, "a volume stays")).is_ok()
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<String>, StartError>> {
+        Box::pin(async {
+            let usable = self.usable()?;
+            let filter = format!("label={LABEL_PLACE}={}", usable.place.id);
+            let args = ["volume", "ls", "--quiet", "--filter", &filter];
+            let list = usable
+                .client
+                .output(&args, ANSWER)
+                .await
+                .map_err(|error| failed("listing volumes", error.to_string()))?;
+            Ok(list.lines().map(str::to_owned).collect())
+        })
+    }
+
+    fn name(&self, purpose: &str) -> String {
+        let place = self.usable().map(|usable| usable.place.id.as_str()).unwrap_or_default();
+        format!("mcp-python-{place}-{purpose}")
+    }
+}

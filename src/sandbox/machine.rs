@@ -1,0 +1,119 @@
+//! What this machine has at most of what a run can be limited to: no limit may promise more.
+
+use super::spec::Limits;
+
+/// The most of each. `None` where it cannot be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Memory, in bytes.
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    pub processes: Option<u64>,
+    /// Descriptors of one process.
+    pub open_files: Option<u64>,
+    /// Processors.
+    pub processors: Option<u64>,
+}
+
+/// The least with which Python starts, in bytes.
+const LEAST_MEMORY: u64 = 32 << 20;
+/// The least space for a script and what it writes, in bytes.
+const LEAST_DISK: u64 = 1 << 20;
+/// The least number of descriptors with which Python starts.
+const LEAST_OPEN_FILES: u64 = 16;
+
+impl Machine {
+    /// Looks at this one.
+    pub fn look() -> Self {
+        let processors = std::thread::available_parallelism().map(|number| number.get() as u64).ok();
+        Self { processors, ..Self::of_the_system() }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn of_the_system() -> Self {
+        let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+        let info = rustix::system::sysinfo();
+        Self {
+            memory: Some(info.totalram.saturating_mul(u64::from(info.mem_unit.max(1)))),
+            processes: number("/proc/sys/kernel/threads-max"),
+            open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum,
+            processors: None,
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of_the_system() -> Self {
+        Self::default()
+    }
+
+    /// Whether limits make sense here; says what to do where one does not.
+    pub fn allows(&self, limits: &Limits) -> Result<(), String> {
+        let bytes = |number: u64| format!("{} MiB", number >> 20);
+        let plain = |number: u64| number.to_string();
+        within("--memory-limit", limits.memory, LEAST_MEMORY, self.memory, bytes)?;
+        // The files of a run lie in memory wherever it has a file system of its own.
+        within("--disk-limit", limits.disk, LEAST_DISK, self.memory, bytes)?;
+        within("--max-processes", limits.processes, 1, self.processes, plain)?;
+        within("--max-open-files", limits.open_files, LEAST_OPEN_FILES, self.open_files, plain)?;
+        let percent = limits.cpu_percent.map_or(100, u64::from);
+        let most = self.processors.map(|number| number * 100);
+        let processors = |percent: u64| format!("{}.{:02} processors", percent / 100, percent % 100);
+        within("--cpu-limit", percent, 1, most, processors)
+    }
+}
+
+fn within(
+    flag: &str,
+    value: u64,
+    least: u64,
+    most: Option<u64>,
+    words: impl Fn(u64) -> String,
+) -> Result<(), String> {
+    if value < least {
+        return Err(format!(
+            "{flag}: {} is too little to run anything; use at least {}",
+            words(value),
+            words(least)
+        ));
+    }
+    match most.filter(|most| value > *most) {
+        Some(most) => Err(format!(
+            "{flag}: {} is more than this machine has; use at most {}",
+            words(value),
+            words(most)
+        )),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_fit_an_ordinary_machine() {
+        let machine = Machine {
+            memory: Some(4 << 30),
+            processes: Some(30_000),
+            open_files: Some(1024),
+            processors: Some(1),
+        };
+        assert_eq!(machine.allows(&Limits::default()), Ok(()));
+        assert_eq!(Machine::default().allows(&Limits::default()), Ok(()));
+    }
+
+    #[test]
+    fn what_the_machine_does_not_have_is_refused_with_the_most_that_it_has() {
+        let machine = Machine { memory: Some(8 << 30), processors: Some(2), ..Machine::default() };
+        let refused = |limits: Limits| machine.allows(&limits).expect_err("it was taken");
+        let wide = refused(Limits { memory: 9 << 30, ..Limits::default() });
+        assert_eq!(wide, "--memory-limit: 9216 MiB is more than this machine has; use at most 8192 MiB");
+        let fast = refused(Limits { cpu_percent: Some(250), ..Limits::default() });
+        assert_eq!(
+            fast,
+            "--cpu-limit: 2.50 processors is more than this machine has; use at most 2.00 processors"
+        );
+        let small = refused(Limits { memory: 1 << 20, ..Limits::default() });
+        assert!(small.contains("too little") && small.contains("at least 32 MiB"), "{small}");
+    }
+}

@@ -1,0 +1,544 @@
+//! Sessions with an interpreter of the test's own: names, limits, order, ends. It also proves that a second
+//! interpreter is one type that implements two traits.
+#![allow(clippy::needless_pass_by_value, reason = "calls read better with the JSON in place")]
+
+mod server;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mcp_python_exec_sandbox::execution::{Captured, ProgressSink};
+use mcp_python_exec_sandbox::sandbox::BoxFuture;
+use mcp_python_exec_sandbox::script::Requirement;
+use mcp_python_exec_sandbox::session::interpreter::{Interpreter, Kernel, KernelUsage, Stop};
+use mcp_python_exec_sandbox::session::{
+    CellEnd, CellReport, Installed, SessionError, SessionId, SessionSettings, Sessions, Shown,
+};
+use mcp_python_exec_sandbox::workspace::path::WorkPath;
+use mcp_python_exec_sandbox::workspace::{FileBytes, FileError, Listing, Piece, Tree, Workspace};
+use tokio::time::Instant;
+
+/// An interpreter of a small language: `sleep N`, `fail`, and words that it repeats with a count of its own.
+#[derive(Default)]
+struct Echo {
+    alive: Arc<AtomicUsize>,
+    broken: bool,
+}
+
+struct EchoKernel {
+    alive: Arc<AtomicUsize>,
+    count: u64,
+    files: Arc<Memory>,
+}
+
+impl Interpreter for Echo {
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+
+    fn start(&self, _deadline: Instant) -> BoxFuture<'_, Result<Box<dyn Kernel>, SessionError>> {
+        Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            if self.broken {
+                return Err(SessionError::Broken("it is out of order".to_owned()));
+            }
+            self.alive.fetch_add(1, Ordering::SeqCst);
+            let (alive, files) = (Arc::clone(&self.alive), Arc::default());
+            Ok(Box::new(EchoKernel { alive, count: 0, files }) as Box<dyn Kernel>)
+        })
+    }
+}
+
+impl Drop for EchoKernel {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn report(text: String, end: CellEnd) -> CellReport {
+    CellReport {
+        stdout: Captured::default(),
+        stderr: Captured::default(),
+        results: vec![Shown { text, forms: Vec::new() }],
+        error: None,
+        end,
+        notes: Vec::new(),
+        duration: Duration::ZERO,
+    }
+}
+
+impl Kernel for EchoKernel {
+    fn run<'a>(
+        &'a mut self,
+        code: &'a str,
+        mut stop: Stop<'a>,
+    ) -> BoxFuture<'a, Result<CellReport, SessionError>> {
+        Box::pin(async move {
+            self.count += 1;
+            let text = format!("{code} {}", self.count);
+            let Some(milliseconds) = code.strip_prefix("sleep ").and_then(|number| number.parse().ok())
+            else {
+                return Ok(report(text, CellEnd::Finished));
+            };
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(milliseconds)) => Ok(report(text, CellEnd::Finished)),
+                _ = stop.due() => Ok(report(text, CellEnd::Interrupted(Duration::from_secs(1)))),
+            }
+        })
+    }
+
+    fn install<'a>(
+        &'a mut self,
+        packages: Vec<Requirement>,
+        _stop: Stop<'a>,
+        _progress: ProgressSink,
+    ) -> BoxFuture<'a, Result<Installed, SessionError>> {
+        let packages = packages.iter().map(|package| (package.name().to_owned(), "1.0".to_owned())).collect();
+        Box::pin(std::future::ready(Ok(Installed { packages, ..Installed::default() })))
+    }
+
+    fn workspace(&self) -> Arc<dyn Workspace> {
+        self.files.clone()
+    }
+
+    fn usage(&mut self) -> BoxFuture<'_, Option<KernelUsage>> {
+        Box::pin(std::future::ready(Some(KernelUsage { memory: 4096, processes: 1 })))
+    }
+
+    fn version(&self) -> String {
+        "1.0".to_owned()
+    }
+
+    fn close(self: Box<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { drop(self) })
+    }
+}
+
+/// Files in memory.
+#[derive(Default)]
+struct Memory(Mutex<BTreeMap<String, Vec<u8>>>);
+
+fn ready<T: Send + 'static>(value: Result<T, FileError>) -> BoxFuture<'static, Result<T, FileError>> {
+    Box::pin(std::future::ready(value))
+}
+
+impl Workspace for Memory {
+    fn list(&self, _folder: &WorkPath) -> BoxFuture<'_, Result<Listing, FileError>> {
+        ready(Ok(Listing::default()))
+    }
+
+    fn read(&self, file: &WorkPath, _piece: Piece) -> BoxFuture<'_, Result<FileBytes, FileError>> {
+        let found = self.0.lock().unwrap().get(&file.to_string()).cloned();
+        ready(found.ok_or_else(|| FileError::Missing(file.to_string())).map(|bytes| {
+            let size = bytes.len() as u64;
+            FileBytes { bytes, size }
+        }))
+    }
+
+    fn write(&self, file: &WorkPath, content: Vec<u8>) -> BoxFuture<'_, Result<(), FileError>> {
+        self.0.lock().unwrap().insert(file.to_string(), content);
+        ready(Ok(()))
+    }
+
+    fn remove(&self, path: &WorkPath) -> BoxFuture<'_, Result<(), FileError>> {
+        self.0.lock().unwrap().remove(&path.to_string());
+        ready(Ok(()))
+    }
+
+    fn files(&self, _most: usize) -> BoxFuture<'_, Result<Tree, FileError>> {
+        ready(Ok(Tree::default()))
+    }
+}
+
+struct Made {
+    sessions: Sessions,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Made {
+    fn alive(&self) -> usize {
+        self.alive.load(Ordering::SeqCst)
+    }
+}
+
+fn sessions(settings: SessionSettings) -> Made {
+    let echo = Echo::default();
+    let alive = Arc::clone(&echo.alive);
+    Made { sessions: Sessions::new(Arc::new(echo), settings), alive }
+}
+
+fn id(name: &str) -> SessionId {
+    name.parse().expect("a name")
+}
+
+const LONG: Duration = Duration::from_secs(1000);
+
+async fn run(sessions: &Sessions, name: &str, code: &str) -> Result<String, SessionError> {
+    let report = sessions.run(&id(name), code.to_owned(), LONG).await?;
+    Ok(report.results[0].text.clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn state_stays_until_the_session_is_closed() {
+    let made = sessions(SessionSettings::default());
+    let summary = made.sessions.create(Some(id("a"))).await.expect("made");
+    assert_eq!((summary.id.as_str(), summary.interpreter, summary.version.as_str()), ("a", "echo", "1.0"));
+    assert_eq!(run(&made.sessions, "a", "x").await.as_deref(), Ok("x 1"));
+    assert_eq!(run(&made.sessions, "a", "x").await.as_deref(), Ok("x 2"));
+    assert_eq!(made.sessions.close(&id("a")).await, Ok(true));
+    assert_eq!(made.alive(), 0, "it is gone when closing returns");
+    assert_eq!(made.sessions.close(&id("a")).await, Ok(false), "a second time is harmless");
+    let error = run(&made.sessions, "a", "x").await.expect_err("it is closed");
+    assert!(error.to_string().contains("sandbox a was closed"), "{error}");
+    let error = run(&made.sessions, "b", "x").await.expect_err("there never was one");
+    assert!(error.to_string().contains("no sandbox is named b"), "{error}");
+    // The name is free again, and nothing of the state is left.
+    made.sessions.create(Some(id("a"))).await.expect("made again");
+    assert_eq!(run(&made.sessions, "a", "x").await.as_deref(), Ok("x 1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_taken_once_and_made_where_there_is_none() {
+    let made = sessions(SessionSettings::default());
+    made.sessions.create(Some(id("sandbox-1"))).await.expect("made");
+    assert_eq!(
+        made.sessions.create(Some(id("sandbox-1"))).await,
+        Err(SessionError::Exists("sandbox-1".to_owned()))
+    );
+    let other = made.sessions.create(None).await.expect("made");
+    assert_eq!(other.id.as_str(), "sandbox-2");
+    assert_eq!(made.alive(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_are_too_many_and_the_others_go_on() {
+    let made = sessions(SessionSettings { max_sandboxes: 8, ..SessionSettings::default() });
+    let all = (0..200).map(|_| {
+        let sessions = made.sessions.clone();
+        tokio::spawn(async move { sessions.create(None).await })
+    });
+    let (mut good, mut refused) = (0, 0);
+    for created in all.collect::<Vec<_>>() {
+        match created.await.expect("no panic") {
+            Ok(_) => good += 1,
+            Err(error) => {
+                assert!(error.to_string().contains("8 sandboxes are open"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((good, refused, made.alive()), (8, 192, 8));
+    for id in made.sessions.all() {
+        assert!(run(&made.sessions, id.as_str(), "x").await.is_ok());
+    }
+    made.sessions.close_all().await;
+    assert_eq!(made.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_of_one_session_queue_in_order_and_others_run_beside_them() {
+    let made = sessions(SessionSettings::default());
+    for name in ["a", "b"] {
+        made.sessions.create(Some(id(name))).await.expect("made");
+    }
+    let started = Instant::now();
+    let first = run(&made.sessions, "a", "sleep 1000");
+    let second = run(&made.sessions, "a", "sleep 500");
+    let beside = run(&made.sessions, "b", "sleep 1200");
+    let (first, second, beside) = tokio::join!(first, second, beside);
+    assert_eq!(first.as_deref(), Ok("sleep 1000 1"));
+    assert_eq!(second.as_deref(), Ok("sleep 500 2"));
+    assert_eq!(beside.as_deref(), Ok("sleep 1200 1"));
+    let taken = started.elapsed();
+    assert!((1500..1600).contains(&taken.as_millis()), "{taken:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_nobody_uses_is_closed_and_the_answer_says_so() {
+    let idle_limit = Duration::from_mins(1);
+    let made = sessions(SessionSettings { idle_limit, ..SessionSettings::default() });
+    made.sessions.create(Some(id("a"))).await.expect("made");
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    run(&made.sessions, "a", "x").await.expect("it is there");
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    run(&made.sessions, "a", "x").await.expect("use keeps it");
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let error = run(&made.sessions, "a", "x").await.expect_err("it is gone");
+    assert!(error.to_string().contains("after 60 seconds without use"), "{error}");
+    assert_eq!(made.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_leaves_interrupts_its_cell_and_the_next_call_runs() {
+    let made = sessions(SessionSettings::default());
+    made.sessions.create(Some(id("a"))).await.expect("made");
+    let abandoned = tokio::time::timeout(Duration::from_secs(1), run(&made.sessions, "a", "sleep 900000"));
+    assert!(abandoned.await.is_err());
+    let started = Instant::now();
+    assert_eq!(run(&made.sessions, "a", "x").await.as_deref(), Ok("x 2"));
+    assert!(started.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_never_waits_for_a_cell() {
+    let made = sessions(SessionSettings::default());
+    made.sessions.create(Some(id("a"))).await.expect("made");
+    made.sessions
+        .install(&id("a"), vec![Requirement::parse("six").expect("a package")], LONG, Arc::new(|_| {}))
+        .await
+        .expect("installed");
+    let status = made.sessions.status(&id("a")).await.expect("a status");
+    assert!(!status.busy && status.usage.is_some(), "{status:?}");
+    assert_eq!(status.packages, [("six".to_owned(), "1.0".to_owned())]);
+    let sessions = made.sessions.clone();
+    let running = tokio::spawn(async move { run(&sessions, "a", "sleep 100000").await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let started = Instant::now();
+    let status = made.sessions.status(&id("a")).await.expect("a status");
+    assert!(
+        status.busy && status.usage.is_none() && started.elapsed() < Duration::from_secs(1),
+        "{status:?}"
+    );
+    running.await.expect("no panic").expect("it ran");
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_what_runs_and_what_waits() {
+    let made = sessions(SessionSettings::default());
+    made.sessions.create(Some(id("a"))).await.expect("made");
+    let ids = id("a");
+    let (one, two, closed) = tokio::join!(
+        run(&made.sessions, "a", "sleep 900000"),
+        run(&made.sessions, "a", "x"),
+        made.sessions.close(&ids)
+    );
+    assert_eq!((one, two, closed), (Err(SessionError::Closing), Err(SessionError::Closing), Ok(true)));
+    assert_eq!(made.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interpreter_that_does_not_start_leaves_no_session() {
+    let echo = Echo { broken: true, ..Echo::default() };
+    let sessions =
+        Sessions::new(Arc::new(echo), SessionSettings { max_sandboxes: 1, ..SessionSettings::default() });
+    for _ in 0..3 {
+        let error = sessions.create(Some(id("a"))).await.expect_err("it is broken");
+        assert!(error.to_string().contains("out of order"), "{error}");
+        assert_eq!(sessions.all(), []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_cell_in_a_session_of_its_own_leaves_nothing() {
+    let made = sessions(SessionSettings { max_sandboxes: 1, ..SessionSettings::default() });
+    for _ in 0..3 {
+        let report = made.sessions.run_once("x".to_owned(), LONG).await.expect("it ran");
+        assert_eq!(report.results[0].text, "x 1");
+    }
+    // A caller that leaves.
+    let abandoned = made.sessions.run_once("sleep 900000".to_owned(), LONG);
+    assert!(tokio::time::timeout(Duration::from_secs(1), abandoned).await.is_err());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((made.alive(), made.sessions.all().len()), (0, 0));
+}
+
+mod over_mcp {
+    use super::*;
+    use crate::server::{Client, fields, settings, text};
+    use serde_json::{Value, json};
+
+    async fn client() -> (Client, Arc<AtomicUsize>) {
+        let made = sessions(SessionSettings { max_sandboxes: 2, ..SessionSettings::default() });
+        let mut client = Client::connect_to(settings(), 1 << 16, Some(made.sessions));
+        client.initialize("2025-06-18").await;
+        (client, made.alive)
+    }
+
+    async fn call(client: &mut Client, tool: &str, arguments: Value) -> Value {
+        client.call(tool, tool, arguments).await
+    }
+
+    #[tokio::test]
+    async fn the_whole_list_of_tools_is_small() {
+        let (mut client, _) = client().await;
+        let tools = client.ask(1, "tools/list", json!({})).await["result"].clone();
+        let bytes = tools.to_string().len();
+        assert!(bytes <= 6500, "{bytes} bytes");
+        let names: Vec<_> = tools["tools"]
+            .as_array()
+            .expect("tools")
+            .iter()
+            .map(|tool| tool["name"].as_str().expect("a name"))
+            .collect();
+        let wanted = [
+            "execute_python",
+            "check_environment",
+            "validate_script",
+            "create_sandbox",
+            "close_sandbox",
+            "get_sandbox_status",
+            "execute_code",
+            "install_package",
+            "create_run_close",
+            "list_files",
+            "read_file",
+            "write_file",
+            "upload_file",
+            "delete_file",
+        ];
+        assert_eq!(names, wanted);
+    }
+
+    #[tokio::test]
+    async fn another_interpreter_serves_every_tool() {
+        let (mut client, _) = client().await;
+        let made = call(&mut client, "create_sandbox", json!({"session_id": "a"})).await;
+        assert_eq!(fields(&made)["interpreter_type"], "echo");
+        let ran = call(&mut client, "execute_code", json!({"session_id": "a", "code": "hi"})).await;
+        assert_eq!((text(&ran).contains("hi 1"), &fields(&ran)["error"]), (true, &Value::Null));
+        let written = call(
+            &mut client,
+            "write_file",
+            json!({"session_id": "a", "file_path": "n.txt", "content": "note"}),
+        )
+        .await;
+        assert_eq!(fields(&written)["path"], "n.txt");
+        let uploaded =
+            json!({"session_id": "a", "file_name": "b.bin", "file_content": "AAEC", "encoding": "base64"});
+        assert_eq!(fields(&call(&mut client, "upload_file", uploaded).await)["path"], "b.bin");
+        let read = call(&mut client, "read_file", json!({"session_id": "a", "file_path": "n.txt"})).await;
+        assert_eq!(fields(&read)["content"], "note");
+        let read = call(&mut client, "read_file", json!({"session_id": "a", "file_path": "b.bin"})).await;
+        assert_eq!((&fields(&read)["content"], &fields(&read)["size"]), (&Value::Null, &json!(3)));
+        let installed =
+            call(&mut client, "install_package", json!({"session_id": "a", "package_name": "six numpy>=2"}))
+                .await;
+        assert_eq!(fields(&installed)["installed"], json!({"numpy": "1.0", "six": "1.0"}));
+        let status = call(&mut client, "get_sandbox_status", json!({"session_id": "a"})).await;
+        assert_eq!(
+            (&fields(&status)["status"], &fields(&status)["memory_bytes"]),
+            (&json!("active"), &json!(4096))
+        );
+        let all = call(&mut client, "get_sandbox_status", json!({})).await;
+        assert_eq!(fields(&all)["active_sessions"], json!(["a"]));
+        let once = call(&mut client, "create_run_close", json!({"code": "x"})).await;
+        assert_eq!(fields(&once)["sandbox_removed"], true);
+    }
+
+    #[tokio::test]
+    async fn failures_say_the_same_in_words_and_fields() {
+        let (mut client, _) = client().await;
+        call(&mut client, "create_sandbox", json!({"session_id": "a"})).await;
+        let long = "x".repeat(10_000);
+        let wrong = [
+            ("execute_code", json!({"session_id": "nobody", "code": "1"})),
+            ("execute_code", json!({"session_id": "a/b", "code": "1"})),
+            ("execute_code", json!({"session_id": long, "code": "1"})),
+            ("execute_code", json!({"session_id": "a"})),
+            ("execute_code", json!({"session_id": "a", "code": 5})),
+            ("execute_code", json!({"session_id": "a", "code": "1", "timeout_seconds": 0})),
+            ("create_sandbox", json!({"session_id": "a"})),
+            ("create_sandbox", json!({"name": "a"})),
+            ("close_sandbox", json!({"session_id": "nobody"})),
+            ("get_sandbox_status", json!({"session_id": "nobody"})),
+            ("read_file", json!({"session_id": "a", "file_path": "../../etc/passwd"})),
+            ("read_file", json!({"session_id": "a", "file_path": "/etc/passwd"})),
+            ("read_file", json!({"session_id": "a", "file_path": ""})),
+            ("read_file", json!({"session_id": "a", "file_path": "missing"})),
+            ("read_file", json!({"session_id": "a", "file_path": "n", "offset": -1})),
+            ("write_file", json!({"session_id": "a", "file_path": "a\u{0}b", "content": ""})),
+            ("upload_file", json!({"session_id": "a", "file_name": "../x", "file_content": ""})),
+            (
+                "upload_file",
+                json!({"session_id": "a", "file_name": "x", "file_content": "%", "encoding": "base64"}),
+            ),
+            (
+                "upload_file",
+                json!({"session_id": "a", "file_name": "x", "file_content": "", "encoding": "rot13"}),
+            ),
+            ("install_package", json!({"session_id": "a", "package_name": "--index-url=https://h"})),
+            ("install_package", json!({"session_id": "a", "package_name": "six; rm -rf /"})),
+            ("install_package", json!({"session_id": "a", "package_name": "$(id)"})),
+            ("install_package", json!({"session_id": "a", "package_name": "./local"})),
+            ("install_package", json!({"session_id": "a", "package_name": "/etc"})),
+            ("install_package", json!({"session_id": "a", "package_name": ""})),
+            ("install_package", json!({"session_id": "a", "package_name": []})),
+        ];
+        for (tool, arguments) in wrong {
+            let answer = call(&mut client, tool, arguments.clone()).await;
+            assert_eq!(answer["result"]["isError"], true, "{tool} {arguments}: {answer}");
+            let message = fields(&answer)["message"].as_str().expect("a message").to_owned();
+            assert!(text(&answer).contains(&message) && message.len() < 1000, "{tool}: {answer}");
+        }
+        let ran = call(&mut client, "execute_code", json!({"session_id": "a", "code": "x"})).await;
+        assert_eq!(ran["result"]["isError"], false, "others are not affected: {ran}");
+    }
+
+    #[tokio::test]
+    async fn the_limit_is_named_and_a_closed_sandbox_makes_room() {
+        let (mut client, _) = client().await;
+        for name in ["a", "b"] {
+            call(&mut client, "create_sandbox", json!({"session_id": name})).await;
+        }
+        let refused = call(&mut client, "create_sandbox", json!({})).await;
+        assert!(
+            text(&refused).contains("2 sandboxes are open") && text(&refused).contains("--max-sandboxes")
+        );
+        call(&mut client, "close_sandbox", json!({"session_id": "a"})).await;
+        let made = call(&mut client, "create_sandbox", json!({})).await;
+        assert_eq!(made["result"]["isError"], false, "{made}");
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_call_is_interrupted_and_the_session_goes_on() {
+        let (mut client, _) = client().await;
+        call(&mut client, "create_sandbox", json!({"session_id": "a"})).await;
+        let arguments = json!({"session_id": "a", "code": "sleep 600000"});
+        client.request(77, "tools/call", json!({"name": "execute_code", "arguments": arguments})).await;
+        let cancelled =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
+        client.send(&cancelled).await;
+        let ran = call(&mut client, "execute_code", json!({"session_id": "a", "code": "x"})).await;
+        // Whether it had begun or not, it is not in the way.
+        assert_eq!(ran["result"]["isError"], false, "{ran}");
+    }
+
+    #[tokio::test]
+    async fn everything_is_gone_when_the_client_goes() {
+        let (mut client, alive) = client().await;
+        for name in ["a", "b"] {
+            call(&mut client, "create_sandbox", json!({"session_id": name})).await;
+        }
+        assert_eq!(alive.load(Ordering::SeqCst), 2);
+        client.close_input();
+        client.ended().await.expect("the server ends well");
+        assert_eq!(alive.load(Ordering::SeqCst), 0);
+    }
+
+    #[tokio::test]
+    async fn files_are_resources() {
+        let (mut client, _) = client().await;
+        call(&mut client, "create_sandbox", json!({"session_id": "a"})).await;
+        call(&mut client, "write_file", json!({"session_id": "a", "file_path": "d/n.csv", "content": "a,b"}))
+            .await;
+        let templates = client.ask(1, "resources/templates/list", json!({})).await;
+        let templates = templates["result"]["resourceTemplates"].as_array().cloned().unwrap_or_default();
+        let wanted = "sandbox://{session_id}/{+path}{?offset,length}";
+        assert!(templates.iter().any(|template| template["uriTemplate"] == wanted), "{templates:?}");
+        let read = client.ask(2, "resources/read", json!({"uri": "sandbox://a/d/n.csv"})).await;
+        assert_eq!(read["result"]["contents"][0]["text"], "a,b");
+        assert_eq!(read["result"]["contents"][0]["mimeType"], "text/csv");
+        for uri in [
+            "sandbox://a/../x",
+            "sandbox://b/d/n.csv",
+            "sandbox://a/none",
+            "file:///etc/passwd",
+            "sandbox://a",
+        ] {
+            let refused = client.ask(3, "resources/read", json!({"uri": uri})).await;
+            assert!(refused["error"]["message"].is_string(), "{uri}: {refused}");
+        }
+    }
+}
