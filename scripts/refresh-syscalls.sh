@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 fetch() {
-    mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+    mirror=${DEBIAN_MIRROR:?set it to the mirror that apt uses}
     key=/usr/share/keyrings/debian-archive-keyring.gpg
     mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
     printf 'deb [signed-by=%s] %s %s main\n' "$key" "$mirror" "$suite" >"$work/sources.list"

@@ -26,10 +26,7 @@ pub fn export_folder(target: &Path) -> Result<String, PolicyCommandError> {
         files += 1;
     }
     let folder = target.display();
-    Ok(format!(
-        "{files} files written to {folder}; check changes with `policy check {folder}`, use them with \
-         `--seccomp-policy {folder}`\n"
-    ))
+    Ok(format!("{files} files written to {folder}; check changes with `policy check {folder}`\n"))
 }
 
 /// Checks a policy folder, or one file that is a policy by itself.
