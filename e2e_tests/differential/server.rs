@@ -121,7 +121,7 @@ impl Server {
             let message: Value = serde_json::from_str(&line).expect("every line is JSON");
             let number = message["id"].as_u64().and_then(|id| usize::try_from(id).ok()).expect("an id");
             let stdout = &message["result"]["structuredContent"]["stdout"];
-            printed[number] = stdout.as_str().unwrap_or("nothing").to_owned();
+            stdout.as_str().unwrap_or("nothing").clone_into(&mut printed[number]);
         }
         printed
     }

@@ -46,7 +46,7 @@ fn serve(socket: OwnedFd) -> io::Result<()> {
         match unsafe { sys::fork() } {
             Ok(Forked::Child) => {
                 drop((socket, signals));
-                launch(plan, &stdout, &stderr);
+                launch([plan, stdout, stderr]);
             }
             // The server sees the launcher's socket closed where there is no child.
             Ok(Forked::Parent(_)) | Err(_) => {}
@@ -72,10 +72,16 @@ fn request(socket: BorrowedFd<'_>) -> io::Result<Option<[OwnedFd; DESCRIPTORS]>>
     three.map(Some).map_err(|_| io::Error::other("a request without its descriptors"))
 }
 
-fn launch(plan: OwnedFd, stdout: &OwnedFd, stderr: &OwnedFd) -> ! {
-    let placed = sys::place(stdout.as_fd(), 1).and_then(|()| sys::place(stderr.as_fd(), 2));
-    match placed.and_then(|()| super::receive::above_all(plan)) {
+fn launch(descriptors: [OwnedFd; DESCRIPTORS]) -> ! {
+    match placed(descriptors) {
         Ok(socket) => super::launch(socket),
         Err(_) => sys::exit_now(super::EXIT_UNUSABLE),
     }
+}
+
+/// Puts the streams in their places and gives the socket. No other copy of them is left: their ends would not be seen.
+fn placed([socket, stdout, stderr]: [OwnedFd; DESCRIPTORS]) -> io::Result<OwnedFd> {
+    sys::place(stdout.as_fd(), 1)?;
+    sys::place(stderr.as_fd(), 2)?;
+    super::receive::above_all(&socket)
 }

@@ -31,9 +31,9 @@ pub fn moved_away(socket: OwnedFd) -> io::Result<OwnedFd> {
     Ok(moved)
 }
 
-/// Moves a descriptor above all that a program is given.
-pub fn above_all(descriptor: OwnedFd) -> io::Result<OwnedFd> {
-    Ok(rustix::io::fcntl_dupfd_cloexec(&descriptor, FIRST_OWN_DESCRIPTOR)?)
+/// A copy of a descriptor above all that a program is given.
+pub fn above_all(descriptor: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, FIRST_OWN_DESCRIPTOR)?)
 }
 
 impl Reporter {

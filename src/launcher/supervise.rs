@@ -114,8 +114,7 @@ impl Supervised {
         let looks = !waits && (self.watcher.is_some() || self.scratch.is_some());
         let timeout = Timespec::try_from(left).ok().filter(|_| looks);
         let asked = if waits { PollFlags::RDHUP | PollFlags::IN } else { PollFlags::RDHUP };
-        let mut watched =
-            [PollFd::new(&launch.reporter, asked), PollFd::new(&self.signals, PollFlags::IN)];
+        let mut watched = [PollFd::new(&launch.reporter, asked), PollFd::new(&self.signals, PollFlags::IN)];
         let _ = rustix::event::poll(&mut watched, timeout.as_ref());
         let told = watched[0].revents();
         let gone = told.intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR);

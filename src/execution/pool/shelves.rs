@@ -363,8 +363,10 @@ mod tests {
         keep(&mut shelves, "a", now);
         assert_eq!(fill(&mut shelves, now, &mut next), 2);
         let heavy = spec("b");
-        let start =
-            Start { spec: SandboxSpec { files: Vec::new(), ..heavy.clone() }, modules: ["numpy".into()].into() };
+        let start = Start {
+            spec: SandboxSpec { files: Vec::new(), ..heavy.clone() },
+            modules: ["numpy".into()].into(),
+        };
         assert!(shelves.keep(&heavy, (), now, |()| Some(start)));
         // One fits beside the other shelf's two; a second one does not fit at all.
         assert_eq!(fill(&mut shelves, now, &mut next), 1);
