@@ -57,6 +57,55 @@ told("peer_again", elsewhere)
     }
 }
 
+/// The server makes them, as it is the only listener that the kernel allows.
+#[test]
+fn files_in_memory_cannot_be_executed() {
+    let script = r#"
+import mmap
+def made(flags):
+    number = os.memfd_create("name", flags)
+    os.ftruncate(number, 4096)
+    with mmap.mmap(number, 4096) as memory:
+        memory[:6] = b"shared"
+    return [os.pread(number, 6, 0), fcntl.fcntl(number, fcntl.F_GETFD)]
+told("made", lambda: made(0))
+told("closed_at_exec", lambda: made(os.MFD_CLOEXEC))
+told("sealed_by_itself", lambda: made(8))
+told("sealable", lambda: fcntl.fcntl(os.memfd_create("name", os.MFD_ALLOW_SEALING), fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW))
+told("executable", lambda: os.memfd_create("name", 16))
+told("unknown_flag", lambda: os.memfd_create("name", 1 << 20))
+def executed():
+    number = os.memfd_create("name", 0)
+    os.write(number, open("/bin/true", "rb").read())
+    child = os.fork()
+    if child == 0:
+        try:
+            os.execve(number, ["true"], {})
+        except OSError as error:
+            os._exit(error.errno)
+    return errno.errorcode.get(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), "executed")
+told("executed", executed)
+told("changed", lambda: os.fchmod(os.memfd_create("name", 0), 0o777))
+"#;
+    if rustix::fs::memfd_create("probe", rustix::fs::MemfdFlags::NOEXEC_SEAL).is_err() {
+        println!("SKIPPED: the kernel has no such seal (Linux 6.3)");
+        return;
+    }
+    for who in [As::Caller, As::User] {
+        let Some(told) = run(script, &[], who) else { continue };
+        told.assert(&[
+            ("made", "[b'shared', 0]"),
+            ("closed_at_exec", "[b'shared', 1]"),
+            ("sealed_by_itself", "[b'shared', 0]"),
+            ("sealable", "0"),
+            ("executable", "EPERM"),
+            ("unknown_flag", "EINVAL"),
+            ("executed", "EACCES"),
+            ("changed", "EPERM"),
+        ]);
+    }
+}
+
 /// One thread asks for what the kernel may carry out by itself, a local socket; others change the address and the
 /// descriptor under it. Where Landlock stands guard, its own answer shows that the race was won: the server would refuse
 /// this address in other words.

@@ -50,7 +50,13 @@ fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert
     die_with_guard()?;
     launch.clock.mark("identity");
     // The kernel's setting is root's; what it refuses the supervisor does itself.
-    let by_supervisor = matches!(sealed.state, LayerState::Absent(_)) && memory_files::are_kept(&launch.plan);
+    let left = matches!(sealed.state, LayerState::Absent(_));
+    let by_supervisor = left && memory_files::are_kept(&launch.plan);
+    let sealed = if left && memory_files::are_kept_by_server(&launch.plan) {
+        enforced_with(memory_files::LAYER, "by the server".to_owned())
+    } else {
+        sealed
+    };
     let keeper = by_supervisor.then(|| memory_files::arrange(launch)).transpose()?;
     layers.extend((!by_supervisor).then_some(sealed));
     layers.extend(watched(launch, root.proc.is_some()));

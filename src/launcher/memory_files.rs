@@ -30,7 +30,17 @@ pub struct Keeper(OwnedFd);
 pub fn are_kept(plan: &LaunchPlan) -> bool {
     let free =
         matches!(plan.seccomp, Some(SeccompPlan::Embedded(_, PolicyTier::Full | PolicyTier::Confined(_))));
-    free && rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL).is_ok()
+    free && kernel_knows_the_seal()
+}
+
+/// Whether the server makes them: it listens already, and does this too.
+pub fn are_kept_by_server(plan: &LaunchPlan) -> bool {
+    matches!(plan.seccomp, Some(SeccompPlan::Embedded(_, PolicyTier::Brokered))) && kernel_knows_the_seal()
+}
+
+/// Since Linux 6.3.
+fn kernel_knows_the_seal() -> bool {
+    rustix::fs::memfd_create("probe", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL).is_ok()
 }
 
 /// Prepares the hand-over of the listener. Call before the worker is forked.

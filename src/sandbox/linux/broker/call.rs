@@ -1,4 +1,4 @@
-//! One connect(2) of a script: what it asks for, and what it gets. See the head of `broker` for why this is safe.
+//! One call of a script that the server answers, connect(2) above all: what it asks for, and what it gets. See the head of `broker` for why this is safe.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
+use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tokio::io::Interest;
@@ -73,7 +73,25 @@ pub fn begin(listener: &AsyncFd<OwnedFd>, call: &Notification, policy: &Policy) 
     match libc::c_long::from(call.number) {
         libc::SYS_connect => begin_connect(listener, call, policy),
         libc::SYS_listen => listen(listener, call),
+        libc::SYS_memfd_create => memory_file(listener, call),
         _ => Next::Reply(Reply::Fail(Errno::NOSYS)),
+    }
+}
+
+/// Makes a file in memory, sealed against execution. The name that the program gave lies in its memory and is not looked
+/// at. A kernel without the seal makes the file as it always has.
+fn memory_file(listener: &AsyncFd<OwnedFd>, call: &Notification) -> Next {
+    #[expect(clippy::cast_possible_truncation, reason = "the kernel takes the low half of the argument")]
+    let flags = MemfdFlags::from_bits_retain(call.args[1] as u32);
+    let made = memfd_create("memory", flags | MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL);
+    let given = made
+        .map_err(io::Error::from)
+        .and_then(|file| sys::give(listener, call.id, &file, flags.contains(MemfdFlags::CLOEXEC)));
+    match given {
+        Ok(()) => Next::Gone,
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Next::Gone,
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Next::Reply(Reply::Continue),
+        Err(error) => Next::Reply(Reply::Fail(errno(&error))),
     }
 }
 

@@ -4,6 +4,8 @@
 //! inside. For an address outside, the broker looks at the policy, makes a socket of its own in the host's network,
 //! connects it, puts it in the place of the script's socket and answers. Names are resolved through `names`.
 //!
+//! As the kernel lets one listener answer for a process, it also makes plain files in memory, sealed against execution.
+//!
 //! It knows addresses and sockets, of a specification its network and proxies, and nothing of plans or launchers.
 //!
 //! # What a hostile script can change while it is asked about
@@ -61,6 +63,13 @@ use crate::sandbox::spec::{Network, SandboxSpec};
 
 /// Calls of one run that wait for a connection at the same time. Each holds one descriptor of the server.
 const WAITING: usize = 128;
+
+/// Connections inside one run's network that are made at the same time. Each has a thread, for as long as a server of the
+/// script's own lets it wait.
+const INSIDE: usize = 32;
+
+/// Threads for such connections of all runs together.
+const THREADS: usize = 1024;
 
 /// The brokers' thread, started with the first one: a run that connects without end must not slow the server down.
 static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
@@ -125,6 +134,7 @@ pub fn guard() -> Result<(), String> {
 fn runtime() -> Option<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
+        .max_blocking_threads(THREADS)
         .thread_name("connections")
         .enable_all()
         .build()
@@ -134,6 +144,7 @@ fn runtime() -> Option<Runtime> {
 async fn serve(listener: OwnedFd, policy: &Policy) -> io::Result<()> {
     let listener = Arc::new(sys::watched(listener, Interest::READABLE)?);
     let room = Arc::new(Semaphore::new(WAITING));
+    let threads = Arc::new(Semaphore::new(INSIDE));
     let mut waiting = JoinSet::new();
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
@@ -149,9 +160,14 @@ async fn serve(listener: OwnedFd, policy: &Policy) -> io::Result<()> {
                 });
             }
             Next::Inside(inside) => {
-                let listener = Arc::clone(&listener);
-                waiting.spawn_blocking(move || {
-                    let _ = reply(&listener, &notification, &inside.carry_out());
+                let (listener, threads) = (Arc::clone(&listener), Arc::clone(&threads));
+                waiting.spawn(async move {
+                    let turn = threads.acquire_owned().await;
+                    let carried_out = tokio::task::spawn_blocking(move || {
+                        let _ = reply(&listener, &notification, &inside.carry_out());
+                        drop(turn);
+                    });
+                    let _ = carried_out.await;
                     drop(place);
                 });
             }

@@ -87,13 +87,26 @@ pub fn replace(
     number: u32,
     close_on_exec: bool,
 ) -> io::Result<()> {
-    let request = libc::seccomp_notif_addfd {
-        id,
-        flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SETFD).unwrap_or(1),
-        srcfd: source.as_fd().as_raw_fd().unsigned_abs(),
-        newfd: number,
-        newfd_flags: if close_on_exec { libc::O_CLOEXEC.unsigned_abs() } else { 0 },
-    };
+    let flags = u32::try_from(libc::SECCOMP_ADDFD_FLAG_SETFD).unwrap_or(1);
+    add_descriptor(listener, id, source, (flags, number), close_on_exec)
+}
+
+/// Ends a waiting call with a copy of `source` as its result (Linux 5.14).
+pub fn give(listener: impl AsFd, id: u64, source: impl AsFd, close_on_exec: bool) -> io::Result<()> {
+    let flags = u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).unwrap_or(2);
+    add_descriptor(listener, id, source, (flags, 0), close_on_exec)
+}
+
+fn add_descriptor(
+    listener: impl AsFd,
+    id: u64,
+    source: impl AsFd,
+    (flags, newfd): (u32, u32),
+    close_on_exec: bool,
+) -> io::Result<()> {
+    let newfd_flags = if close_on_exec { libc::O_CLOEXEC.unsigned_abs() } else { 0 };
+    let srcfd = source.as_fd().as_raw_fd().unsigned_abs();
+    let request = libc::seccomp_notif_addfd { id, flags, srcfd, newfd, newfd_flags };
     let fd = listener.as_fd().as_raw_fd();
     // SAFETY: the request's number carries the size of this structure, which outlives the call; both descriptors are
     // open for its length.
