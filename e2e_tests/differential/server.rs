@@ -127,6 +127,8 @@ impl Server {
     }
 
     pub fn run_with_timeout(&mut self, script: &str, seconds: u32) -> Ended {
+        // A log that nobody reads would stop the server once the pipe is full.
+        self.log();
         let arguments = json!({"script": script, "timeout_seconds": seconds});
         let result = self.ask("tools/call", &json!({"name": "execute_python", "arguments": arguments}));
         let structured = &result["structuredContent"];
@@ -142,7 +144,6 @@ impl Server {
     pub fn run_waiting(&mut self, script: &str) -> Option<Ended> {
         let mut last = None;
         for _ in 0..TRIES {
-            self.log();
             let ended = self.run(script);
             if self.log().contains(USED) {
                 return Some(ended);
