@@ -15,6 +15,7 @@ use super::pool::Pool;
 use super::report::{ExecutionError, ExecutionReport};
 use super::request::{ExecutionRequest, Progress, ProgressSink};
 use super::run::{self, Finished, RunError};
+use super::user_mount::UserMount;
 use super::validation::Validation;
 use super::{Execute, check, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
@@ -132,6 +133,7 @@ impl Engine {
                 env.insert(name.clone(), value);
             }
         }
+        mounts.extend(self.settings.mounts.iter().map(UserMount::mount));
         mounts.dedup();
         SandboxSpec {
             role: Role::Run,
