@@ -115,7 +115,7 @@ async fn long_output_is_head_and_tail_and_a_link_to_all_of_it() {
     let answer = client.call(1, "execute_python", json!({"script": "x"})).await;
     let said = text(&answer);
     assert!(said.starts_with("--- stdout ---\nxxx"));
-    assert!(said.contains("x\n... [62460 bytes left out] ...\nx"), "{said}");
+    assert!(said.contains("x\n... [62462 bytes left out] ...\nx"), "{said}");
     assert!(said.contains("x\n... [truncated at 100KB]\n--- exit_code"), "{said}");
     assert!(said.contains("--- note: stdout: the first 102375 of 5000000 bytes were kept ---"), "{said}");
     assert!(
