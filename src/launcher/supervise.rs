@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use super::deputy::Deputy;
 use super::status::Message;
 use super::sys::{self, Ended};
 use super::watch::{self, Scratch, Watcher};
@@ -23,6 +24,8 @@ pub struct Supervised {
     pub watcher: Option<Watcher>,
     /// The run's own file system, where it has one.
     pub scratch: Option<Scratch>,
+    /// Answers what the run's filter asks about.
+    pub deputy: Option<Deputy>,
     /// Ends every process of the run, as far as the supervisor's own end does not.
     pub finish: fn(&Launch),
 }
@@ -85,17 +88,32 @@ impl Supervised {
         disk.filter(|_| full).or_else(|| self.watcher.as_ref().and_then(Watcher::reached))
     }
 
+    fn serve(&mut self, asked: PollFlags) {
+        if asked.contains(PollFlags::IN) {
+            if let Some(deputy) = &mut self.deputy {
+                deputy.serve();
+            }
+        } else if !asked.is_empty() {
+            // No process is left that could ask.
+            self.deputy = None;
+        }
+    }
+
     /// Sleeps until something happens, or until the next look at the limits.
-    fn server_is_gone(&self, launch: &Launch, next: Instant) -> bool {
+    fn server_is_gone(&mut self, launch: &Launch, next: Instant) -> bool {
         let left = next.saturating_duration_since(Instant::now());
         let looks = self.watcher.is_some() || self.scratch.is_some();
         let timeout = Timespec::try_from(left).ok().filter(|_| looks);
         let mut watched =
-            [PollFd::new(&launch.reporter, PollFlags::RDHUP), PollFd::new(&self.signals, PollFlags::IN)];
+            vec![PollFd::new(&launch.reporter, PollFlags::RDHUP), PollFd::new(&self.signals, PollFlags::IN)];
+        watched.extend(self.deputy.as_ref().map(|deputy| PollFd::new(deputy.listener(), PollFlags::IN)));
         let _ = rustix::event::poll(&mut watched, timeout.as_ref());
+        let asked = watched.get(2).map_or(PollFlags::empty(), PollFd::revents);
         let gone = watched[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR);
+        drop(watched);
         let mut drained = [0_u8; 1024];
         let _ = rustix::io::read(&self.signals, &mut drained);
+        self.serve(asked);
         gone
     }
 }
