@@ -20,9 +20,9 @@ use clap::Parser;
 use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
 use crate::execution::{Engine, ExecutionError};
-use crate::sandbox::Sandbox;
 use crate::sandbox::docker::DockerOptions;
 use crate::sandbox::select::{network, select};
+use crate::sandbox::{Backend, Sandbox};
 use crate::settings::Settings;
 
 /// Exit code where this program itself failed and nothing of a script was run, as `env` and `docker run` use it.
@@ -114,6 +114,11 @@ async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
     let cache = || {
         HostEnv::capture().xdg("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("mcp-python-exec-sandbox"))
     };
+    if settings.backend == Backend::Docker
+        && let Some(uv) = &settings.uv
+    {
+        tracing::warn!("--uv-path {} is not used: containers have the image's own uv", uv.display());
+    }
     let docker = DockerOptions {
         image: settings.docker_image.clone(),
         folder: settings.data_dir.clone().or_else(cache).map(|folder| folder.join("docker")),
@@ -127,6 +132,9 @@ fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<
     sandbox.carries(&settings.limits).map_err(|missing| format!("{}. {}", missing.reason, missing.remedy))?;
     let network = network(sandbox.as_ref(), settings.network, settings.network_choice);
     settings.network = network.map_err(|error| error.to_string())?;
+    for mount in &settings.mounts {
+        mount.check_backend(sandbox.facts(), is_root()).map_err(|error| error.to_string())?;
+    }
     let options = Options {
         data_dir: settings.data_dir.clone(),
         uv: settings.uv.clone(),
@@ -140,6 +148,16 @@ fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<
     let environments = Environments::open(options, HostEnv::capture(), Arc::clone(&sandbox));
     let environments = environments.map_err(|error| error.to_string())?;
     Ok(Arc::new(Engine::new(settings, sandbox, environments)))
+}
+
+#[cfg(native)]
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(not(native))]
+fn is_root() -> bool {
+    false
 }
 
 /// How long this program waits at its end until everything that it started is gone.
