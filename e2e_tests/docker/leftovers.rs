@@ -106,7 +106,7 @@ async fn the_next_start_removes_what_a_killed_one_left_and_nothing_else() {
     let without_label = create(&[]);
     let mine = room.sandbox.start(&spec(FOREVER)).await.expect("it starts");
     let options = DockerOptions { image: Some(image.clone()), folder: Some(room.folder.path().to_owned()) };
-    let second = DockerSandbox::probe(&options, MissingImage::Refuse, None).await;
+    let second = DockerSandbox::probe(&options, MissingImage::Refuse).await;
     let exists = |name: &str| docker(&["ps", "--all", "--no-trunc", "--quiet"]).contains(name);
     let start = Instant::now();
     while exists(&left) {

@@ -45,7 +45,7 @@ impl Room {
     async fn open() -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let options = DockerOptions { image: Some(image()), folder: Some(folder.path().to_owned()) };
-        let sandbox = DockerSandbox::probe(&options, MissingImage::Refuse, None).await;
+        let sandbox = DockerSandbox::probe(&options, MissingImage::Refuse).await;
         if let Err(refusal) = &sandbox.facts().tier {
             assert!(std::env::var_os("CI").is_none(), "CI has an engine: {}", refusal.reason);
             println!("SKIPPED: {}", refusal.reason);

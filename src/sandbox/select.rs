@@ -114,7 +114,7 @@ async fn build(
 ) -> Arc<dyn Sandbox> {
     match backend {
         Backend::Native => Arc::new(super::linux::LinuxSandbox::probe_with(policy).await),
-        Backend::Docker => Arc::new(DockerSandbox::probe(docker, missing, policy.as_deref()).await),
+        Backend::Docker => Arc::new(DockerSandbox::probe_with(docker, missing, policy.as_deref()).await),
         Backend::None => Arc::new(super::none::Unconfined::new()),
     }
 }
@@ -127,7 +127,7 @@ async fn build(
     policy: Option<Arc<OwnPolicy>>,
 ) -> Arc<dyn Sandbox> {
     match backend {
-        Backend::Docker => Arc::new(DockerSandbox::probe(docker, missing, policy.as_deref()).await),
+        Backend::Docker => Arc::new(DockerSandbox::probe_with(docker, missing, policy.as_deref()).await),
         Backend::Native | Backend::None => Arc::new(Missing::new(backend)),
     }
 }

@@ -91,8 +91,17 @@ struct Profiles {
 
 impl DockerSandbox {
     /// Looks for the client, the engine and the image. Where only the image is missing, it can be made in the
-    /// background. The user's own system-call policy stands in place of the embedded one, where there is one.
-    pub async fn probe(options: &DockerOptions, missing: MissingImage, policy: Option<&OwnPolicy>) -> Self {
+    /// background.
+    pub async fn probe(options: &DockerOptions, missing: MissingImage) -> Self {
+        Self::probe_with(options, missing, None).await
+    }
+
+    /// The same with the user's own system-call policy in place of the embedded one, where there is one.
+    pub async fn probe_with(
+        options: &DockerOptions,
+        missing: MissingImage,
+        policy: Option<&OwnPolicy>,
+    ) -> Self {
         let image = options.image.clone().unwrap_or_else(image::default_name);
         let (tier, usable) = match Usable::find(options, &image, missing, policy).await {
             Ok(usable) => (Ok(Tier::Docker), Some(Arc::new(usable))),
