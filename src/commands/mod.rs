@@ -72,12 +72,14 @@ pub fn main() -> ExitCode {
     code
 }
 
-/// `RUST_LOG` chooses what is logged; standard output is the protocol's.
+/// `RUST_LOG` chooses what is logged, and of which stages the time is told; standard output is the protocol's.
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+    let stages = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_span_events(stages);
+    log.with_writer(std::io::stderr).with_ansi(ansi).init();
 }
 
 fn policy_action(action: PolicyAction) -> ExitCode {

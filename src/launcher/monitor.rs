@@ -60,7 +60,8 @@ fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
             let watcher = launch.plan.watch.clone().map(|plan| Watcher::new(plan, view, None));
             drop(workers);
             let deputy = deputy(launch, mine)?;
-            Supervised { worker, signals, watcher, scratch: None, deputy, finish }.wait(launch)
+            let phase = supervise::Phase::Running;
+            Supervised { worker, signals, watcher, scratch: None, phase, deputy, finish }.wait(launch)
         }
     }
 }
