@@ -82,55 +82,39 @@ fn a_policy_of_the_user_s_own_decides() {
     assert!(String::from_utf8_lossy(&plan.stdout).contains(&folder), "{plan:?}");
 }
 
+/// Nothing is run, and the words have the mistake with its file and line.
+fn assert_refused(policy: &Policy, args: &[&str], mistake: &str) {
+    let output = policy.command(args);
+    let words = String::from_utf8_lossy(&output.stderr);
+    let line =
+        words.lines().find(|line| line.contains(mistake)).unwrap_or_else(|| panic!("{args:?}: {words}"));
+    let place = line.split(": ").next().unwrap_or_default();
+    let number = place.rsplit_once(".toml:").map(|(_, number)| number.parse::<u32>());
+    assert!(matches!(number, Some(Ok(1..))), "{line}");
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(125), &b""[..]), "{args:?}");
+}
+
 #[test]
 fn a_policy_with_a_mistake_is_refused_at_start() {
-    let shared = |policy: &Policy| policy.file_with("\"getpriority\"");
-    let run = Policy::run;
-    let added = |text: &str| {
-        let text = text.to_owned();
-        move |policy: String| policy + &text
-    };
-    let rule = |kind: &str, calls: &str, answer: &str| {
-        format!("\n[[{kind}]]\ncalls = {calls}\nanswer = {answer}\nreason = \"a test\"\n")
-    };
-    let cases: [(fn(&Policy) -> PathBuf, Box<dyn FnOnce(String) -> String>, &str); 6] = [
-        (
-            run,
-            Box::new(added(&rule("rule", "[\"no_such_call\"]", "\"allow\""))),
-            "`no_such_call` is not a system call of",
-        ),
-        (
-            run,
-            Box::new(added(&rule("rule", "[\"getpriority\"]", "\"allow\""))),
-            "`getpriority` already has a decision at shared/",
-        ),
-        (run, Box::new(added(&rule("override", "[\"getpriority\"]", "13"))), "invalid type: integer"),
-        (run, Box::new(added(&rule("override", "\"getpriority\"", "\"allow\""))), "invalid type: string"),
-        (
-            run,
-            Box::new(added(&rule("override", "[\"getpriority\"]", "\"notify\""))),
-            "nothing answers for it",
-        ),
-        (
-            shared,
-            Box::new(|text: String| text.replace("\"getpriority\", ", "")),
-            "no decision on 1 system call of",
-        ),
+    let rules = [
+        ("rule", "[\"no_such_call\"]", "\"allow\"", "`no_such_call` is not a system call of"),
+        ("rule", "[\"getpriority\"]", "\"allow\"", "`getpriority` already has a decision at shared/"),
+        ("override", "[\"getpriority\"]", "13", "invalid type: integer"),
+        ("override", "\"getpriority\"", "\"allow\"", "invalid type: string"),
+        ("override", "[\"getpriority\"]", "\"notify\"", "nothing answers for it"),
     ];
     // Whichever way the program is started.
     let ways: [&[&str]; 3] = [&[], &["doctor"], &["run", "/dev/null"]];
-    for ((file, change, expected), args) in cases.into_iter().zip(ways.into_iter().cycle()) {
+    for ((kind, calls, answer, mistake), args) in rules.into_iter().zip(ways.into_iter().cycle()) {
         let policy = Policy::new();
-        Policy::change(&file(&policy), change);
-        let output = policy.command(args);
-        let words = String::from_utf8_lossy(&output.stderr);
-        let line =
-            words.lines().find(|line| line.contains(expected)).unwrap_or_else(|| panic!("{args:?}: {words}"));
-        let place = line.split(": ").next().unwrap_or_default();
-        let (name, number) = place.rsplit_once(':').unwrap_or_else(|| panic!("no line: {line}"));
-        assert!(name.ends_with(".toml") && number.parse::<u32>().is_ok(), "{line}");
-        assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(125), &b""[..]), "{args:?}");
+        let rule = format!("\n[[{kind}]]\ncalls = {calls}\nanswer = {answer}\nreason = \"a test\"\n");
+        Policy::change(&policy.run(), |text| text + &rule);
+        assert_refused(&policy, args, mistake);
     }
+    let policy = Policy::new();
+    let undecided = |text: String| text.replace("\"getpriority\", ", "");
+    Policy::change(&policy.file_with("\"getpriority\""), undecided);
+    assert_refused(&policy, &[], "no decision on 1 system call of");
 }
 
 #[test]
