@@ -27,7 +27,7 @@ const BEFORE_ID: &str = "test://template/";
 const AFTER_ID: &str = "/data";
 
 /// The tools by name, and what the suite wants of each.
-const TOOLS: [(&str, &str); 10] = [
+const TOOLS: [(&str, &str); 9] = [
     ("test_simple_text", "A text"),
     ("test_image_content", "A picture"),
     ("test_audio_content", "A sound"),
@@ -35,9 +35,8 @@ const TOOLS: [(&str, &str); 10] = [
     ("test_multiple_content_types", "Text, picture and resource"),
     ("test_error_handling", "An error"),
     ("test_tool_with_progress", "Progress in three steps"),
-    // This server neither logs to its clients nor asks them: the suite looks whether these two do.
+    // This server does not log to its clients, and the suite looks whether it does.
     ("test_logging_tool", "A text, and no log"),
-    ("test_streaming_elicitation", "Progress, and no question"),
     ("json_schema_2020_12_tool", "A schema with every keyword"),
 ];
 
@@ -138,7 +137,7 @@ impl Family for Fixtures {
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult> {
         Box::pin(async move {
             match call.tool {
-                "test_tool_with_progress" | "test_streaming_elicitation" => in_steps(call).await,
+                "test_tool_with_progress" => in_steps(call).await,
                 "test_error_handling" => {
                     let text = "This tool intentionally returns an error for testing";
                     CallToolResult::error(vec![ContentBlock::text(text)])
