@@ -108,7 +108,8 @@ fn start_worker(
             keeper.map(|keeper| keeper.serve(launch)).transpose()?;
             // The end of process 1 is the end of all.
             let finish = |_: &Launch| {};
-            Supervised { worker, signals, watcher, scratch, finish }.wait(launch)
+            let phase = supervise::Phase::first(&launch.plan);
+            Supervised { worker, signals, watcher, scratch, phase, finish }.wait(launch)
         }
     }
 }

@@ -55,7 +55,8 @@ fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
             let view = View::descendants()
                 .map_err(|error| Failed::errno(STAGE, "opening the process file system", error))?;
             let watcher = launch.plan.watch.clone().map(|plan| Watcher::new(plan, view, None));
-            Supervised { worker, signals, watcher, scratch: None, finish }.wait(launch)
+            Supervised { worker, signals, watcher, scratch: None, phase: supervise::Phase::Running, finish }
+                .wait(launch)
         }
     }
 }

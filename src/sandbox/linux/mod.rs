@@ -8,6 +8,7 @@ mod confined;
 mod diagnosis;
 mod groups;
 pub mod host;
+mod launchers;
 pub mod lower;
 mod mode;
 mod observe;
@@ -27,16 +28,16 @@ use super::spec::{Access, Limits, MountSource, Role, SandboxSpec};
 use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
 use groups::Groups;
 use host::HostLayout;
+use launchers::Launchers;
 use mode::Mode;
 use plan::{LaunchPlan, ProcessLimit, Supervision, WatchPlan};
 use private_folder::PrivateFolder;
-use spawn::Executable;
 use users::{User, Users};
 use waiting::{Terms, Waiter};
 
 /// The native backend on this machine.
 pub struct LinuxSandbox {
-    executable: Executable,
+    launchers: Launchers,
     host: HostLayout,
     users: Users,
     mode: Mode,
@@ -66,7 +67,7 @@ impl LinuxSandbox {
         let refusal = Refusal { reason: "not probed yet".to_owned(), remedy: String::new() };
         let facts = Facts { backend: Backend::Native, tier: Err(refusal), layers: Vec::new() };
         Self {
-            executable: Executable::open(),
+            launchers: Launchers::open(),
             host: HostLayout::gather(),
             users: Users::default(),
             mode,
@@ -84,13 +85,13 @@ impl LinuxSandbox {
         own_writable_mounts(spec, id)?;
         let Some(folder) = self.private_folder(spec, id)? else {
             let plan = self.plan(spec, None, id)?;
-            return Ok((spawn::start(&self.executable, &plan, spec).await?, user));
+            return Ok((spawn::start(&self.launchers, &plan, spec).await?, user));
         };
         let placed = folder.place(spec);
         let plan = self.plan(&placed, Some(&folder), id)?;
         let work_dir = std::fs::File::open(folder.work())
             .map_err(|source| StartError::Io { context: "opening the work directory", source })?;
-        let mut running = spawn::start(&self.executable, &plan, &placed).await?;
+        let mut running = spawn::start(&self.launchers, &plan, &placed).await?;
         // From here on the supervisor removes it: it outlives a server that is killed.
         folder.release();
         running.work_dir = Some(work_dir.into());
@@ -109,9 +110,9 @@ impl LinuxSandbox {
         let id = user.as_ref().map(|user| user.id);
         let identity = way.identity(id.unwrap_or_default());
         own_writable_mounts(spec, id)?;
-        let terms = Terms::now(script, identity);
+        let terms = Terms::now(script, identity, &spec.mounts);
         let plan = lower::waiting(self.plan(spec, None, id)?, script)?;
-        let running = spawn::start(&self.executable, &plan, spec).await?;
+        let running = spawn::start(&self.launchers, &plan, spec).await?;
         Waiter::ready(with_user(running, user), terms).await
     }
 
@@ -296,6 +297,10 @@ struct WithUser {
 impl Control for WithUser {
     fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>> {
         self.control.wait()
+    }
+
+    fn begins(&mut self) {
+        self.control.begins();
     }
 
     fn kill(&mut self) {

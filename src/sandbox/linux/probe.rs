@@ -122,7 +122,7 @@ impl LinuxSandbox {
             process: i32::try_from(std::process::id()).unwrap_or(i32::MAX),
         });
         plan.program = Program::SelfTest { hidden: hidden_folders(), outside };
-        spawn::self_test(&self.executable, &plan, &placed).await
+        spawn::self_test(&self.launchers, &plan, &placed).await
     }
 }
 
