@@ -138,7 +138,9 @@ async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
         image: settings.docker_image.clone(),
         folder: settings.data_dir.clone().or_else(cache).map(|folder| folder.join("docker")),
     };
-    select(settings.backend, settings.require, &docker).await.map_err(|error| error.to_string())
+    let own = settings.seccomp_policy.as_deref().map(policy::load).transpose();
+    let own = own.map_err(|error| format!("--seccomp-policy: {error}"))?.map(Arc::new);
+    select(settings.backend, settings.require, &docker, own).await.map_err(|error| error.to_string())
 }
 
 fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
