@@ -157,7 +157,7 @@ async fn other_requirements_that_lead_to_an_environment_in_use_share_it() {
     let index = TestIndex::start(Behaviour::Open, &[Wheel::new("alpha", "1.0")]).await;
     let room = Room::new(&index).await;
     let used = room.prepare(&["alpha"]).await.expect("prepared");
-    let limit = Duration::from_secs(60);
+    let limit = Duration::from_mins(1);
     let other = room.within(&["alpha>=1.0"], limit).await.expect("it waits for nobody who uses it");
     assert_eq!(used.root, other.root);
 
