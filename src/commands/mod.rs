@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::audit::{AuditError, AuditLog};
 use crate::cli::sources::{self, ParseError, Parsed};
 use crate::cli::{Command, ConfigAction, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
@@ -169,6 +170,12 @@ fn is_root() -> bool {
 #[cfg(not(native))]
 fn is_root() -> bool {
     false
+}
+
+/// The audit log that the settings ask for.
+fn audit(settings: &Settings) -> Result<Option<Arc<AuditLog>>, AuditError> {
+    let wanted = settings.audit.clone();
+    wanted.map(|wanted| AuditLog::open(wanted, settings.limits)).transpose()
 }
 
 /// How long this program waits at its end until everything that it started is gone.
