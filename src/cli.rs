@@ -192,6 +192,12 @@ pub struct RunArgs {
     /// Print the plan of the sandbox instead of running the script
     #[arg(long)]
     pub explain: bool,
+    /// Folder for the figures that the script leaves open, and for pictures in its output/
+    #[arg(long, value_name = "FOLDER")]
+    pub save_figures: Option<PathBuf>,
+    /// Open the saved figures
+    #[arg(long, requires = "save_figures")]
+    pub open: bool,
 }
 
 /// Arguments of `validate`.

@@ -3,11 +3,13 @@
 mod cache;
 mod config;
 mod doctor;
+mod figures;
 mod image;
 pub mod policy;
 mod progress;
 mod run;
 mod serve;
+mod terminal;
 mod validate;
 
 use std::io::Write;
@@ -77,7 +79,7 @@ pub fn main() -> ExitCode {
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
-    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    let ansi = terminal::look(&std::io::stderr()) == terminal::Look::Colours;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
 }
 
