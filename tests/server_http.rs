@@ -44,7 +44,7 @@ impl Server {
         let address = listener.address().clone();
         let token = Token::new(&token()).unwrap_or_else(|error| panic!("{error}"));
         let guard = Guard::new(token, Vec::new(), Vec::new());
-        let services = Services { executor: fake.clone(), sessions: None };
+        let services = Services { executor: fake.clone(), sessions: None, audit: None };
         let (stop, stopped) = oneshot::channel::<()>();
         let served = tokio::spawn(async move {
             let shutdown = async { drop(stopped.await) };

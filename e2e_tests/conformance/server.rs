@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = Listener::bind(&"0".parse::<Address>()?).await?;
     eprintln!("{}{}", listener.address(), http::PATH);
     let executor = Arc::new(Nothing(settings.clone()));
-    let services = Services { executor, sessions: None };
+    let services = Services { executor, sessions: None, audit: None };
     let end_of_input = async {
         let mut input = server::stdin();
         let mut buffer = [0; 64];

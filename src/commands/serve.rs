@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::{close, engine_with, fail, sandbox};
+use super::{audit, close, engine_with, fail, sandbox};
+use crate::audit::AuditLog;
 use crate::execution::overview::Overview;
 use crate::execution::validation::Validation;
 use crate::execution::{
@@ -25,7 +26,12 @@ pub async fn serve(
     settings: Settings,
     #[cfg(feature = "http")] http: crate::cli::http::HttpArgs,
 ) -> ExitCode {
-    let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
+    let audit = match audit(&settings) {
+        Ok(audit) => audit,
+        Err(error) => return fail(&error.to_string()),
+    };
+    let deferred =
+        Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new(), audit: audit.clone() });
     let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
     let demands = settings.require.is_some() || settings.seccomp_policy.is_some();
     if demands || settings.limits.cpu_percent.is_some() || asked {
@@ -47,7 +53,7 @@ pub async fn serve(
         }
     };
     let sessions = Some(sessions(&deferred, &settings));
-    let services = Services { executor: deferred.clone(), sessions };
+    let services = Services { executor: deferred.clone(), sessions, audit };
     #[cfg(feature = "http")]
     let served = match http.http.clone() {
         Some(address) => super::http::serve(services, &settings, &address, http, asked_to_end).await,
@@ -99,12 +105,16 @@ fn sessions(engine: &Arc<Deferred>, settings: &Settings) -> Sessions {
 struct Deferred {
     settings: Settings,
     engine: OnceCell<Arc<Engine>>,
+    audit: Option<Arc<AuditLog>>,
 }
 
 impl Deferred {
     async fn engine(&self) -> Result<&Arc<Engine>, ExecutionError> {
         let build = || async {
             let sandbox = sandbox(&self.settings).await?;
+            if let (Some(audit), Ok(tier)) = (&self.audit, &sandbox.facts().tier) {
+                audit.set_tier(*tier);
+            }
             engine_with(self.settings.clone(), sandbox)
         };
         self.engine.get_or_try_init(build).await.map_err(|message: String| {

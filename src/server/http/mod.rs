@@ -51,8 +51,9 @@ pub async fn serve(
     let closing = CancellationToken::new();
     let streams = CancellationToken::new();
     let gate = gate::Gate::new(settings.max_concurrent, None);
+    let audit = services.audit.clone();
     let families = tools::families(services, settings);
-    let handler = handler::Handler::new(families, gate, None, closing.clone());
+    let handler = handler::Handler::new(families, gate, None, closing.clone()).with_audit(audit);
     let service = Arc::new(service::Service::new(handler, guard, bounds, streams.clone()));
     let mut connections = connections::Connections::new(service, bounds);
     connections.accept(listener, shutdown).await;
