@@ -442,6 +442,7 @@ impl Options {
             open_files: self.max_open_files,
             disk: self.disk_limit,
             cpu_percent: self.cpu_limit,
+            niceness: 0,
         };
         Machine::look().allows(&limits).map_err(conflict)?;
         let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");
