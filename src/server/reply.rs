@@ -11,6 +11,7 @@ mod output;
 mod protocol;
 mod report;
 mod session;
+mod shown;
 
 use std::fmt;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
+use crate::audit::AuditError;
 use crate::execution::Progress;
 use crate::sandbox::{Tier, spec::Limits};
 
@@ -36,6 +38,7 @@ pub use session::{
     SCHEME, cell, closed, created, installed, resource, resource_error, session_failure, session_list,
     status, unknown_resource,
 };
+pub use shown::long as long_streams;
 
 /// What stands in every result of the lowest tier.
 const UNCONFINED: &str = "unconfined: no sandbox protects this machine from the script";
@@ -44,6 +47,21 @@ const UNCONFINED: &str = "unconfined: no sandbox protects this machine from the 
 fn result(text: String, fields: Value) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(fields);
+    result
+}
+
+/// A result whose call could not be written down says so.
+pub fn written(mut result: CallToolResult, written: Result<(), AuditError>) -> CallToolResult {
+    if let Err(error) = written {
+        tracing::error!("{error}");
+        let note = format!("{error}; this call is not in it");
+        result.content.push(ContentBlock::text(format!("--- note: {} ---", one_line(&note))));
+        if let Some(Value::Array(notes)) =
+            result.structured_content.as_mut().and_then(|fields| fields.get_mut("notes"))
+        {
+            notes.push(note.into());
+        }
+    }
     result
 }
 

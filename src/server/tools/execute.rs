@@ -56,6 +56,7 @@ impl ExecuteTools {
         (call.progress)(Progress::Queued);
         let _place = call.gate.enter().await;
         let mut result = self.executor.execute(request, call.progress).await;
+        call.audit.run(&result);
         if let Some(note) = lowered {
             match &mut result {
                 Ok(report) => report.notes.push(note),
@@ -63,7 +64,9 @@ impl ExecuteTools {
             }
         }
         Ok(match result {
-            Ok(report) => {
+            Ok(mut report) => {
+                let long = reply::long_streams(&report.stdout, &report.stderr, self.max_output_bytes);
+                report.output.extend(long);
                 let run = self.runs.keep(&report.output);
                 reply::report(&report, self.max_output_bytes, run, self.max_image_bytes)
             }
