@@ -15,6 +15,7 @@ pub mod engine;
 mod frame;
 pub mod host_files;
 pub mod image;
+mod network;
 pub mod place;
 pub mod plan;
 mod ready;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::facts::{Backend, Facts, Refusal, Tier};
-use super::spec::{Role, SandboxSpec, WORK_DIR};
+use super::spec::{Network, Role, SandboxSpec, WORK_DIR};
 use super::volumes::Volumes;
 use super::{BoxFuture, LayerState, LayerStatus, Running, Sandbox, StartError, Waiting};
 use crate::seccomp;
@@ -37,6 +38,7 @@ use container::Started;
 use engine::Engine;
 use host_files::HostFiles;
 use image::Source;
+use network::OwnNetwork;
 use place::Place;
 use plan::{DockerPlan, Identity};
 use ready::Ready;
@@ -79,6 +81,7 @@ struct Usable {
     place: Place,
     profiles: Profiles,
     containers: Containers,
+    network: OwnNetwork,
     ready: Ready,
 }
 
@@ -171,7 +174,8 @@ impl Usable {
             None => Source::Dockerfile { pythons: Vec::new() },
         };
         let ready = Ready::new(&client, &engine, image, source, found);
-        Ok(Self { client, engine, place, profiles, containers: Containers::new(), ready })
+        let (containers, network) = (Containers::new(), OwnNetwork::default());
+        Ok(Self { client, engine, place, profiles, containers, network, ready })
     }
 
     /// Starts a container and the program in it; gives the image too.
@@ -183,12 +187,26 @@ impl Usable {
         let image = self.ready.image().await?;
         let mut plan: DockerPlan = plan::lower(spec, &image.id, &HostFiles::read(spec)?)?;
         plan.program.waits_for = waits_for;
-        let identity = self.identity(spec.role);
-        match container::start(&self.client, &self.containers, plan, &identity).await {
+        let mut result = self.start_container(spec, plan.clone()).await;
+        if let Err(StartError::Stage { detail, .. }) = &result
+            && self.network.is_gone(detail).await
+        {
+            result = self.start_container(spec, plan).await;
+        }
+        match result {
             Ok(started) => Ok((started, image.id)),
             Err(error @ StartError::Stage { .. }) => Err(self.ready.explain(&image, error).await),
             Err(error) => Err(error),
         }
+    }
+
+    async fn start_container(&self, spec: &SandboxSpec, plan: DockerPlan) -> Result<Started, StartError> {
+        let network = match spec.network {
+            Network::None => None,
+            Network::Host | Network::Outbound => self.network.id(&self.client).await,
+        };
+        let identity = Identity { network, ..self.identity(spec.role) };
+        container::start(&self.client, &self.containers, plan, &identity).await
     }
 
     fn identity(&self, role: Role) -> Identity {
@@ -202,6 +220,7 @@ impl Usable {
             place: self.place.id.clone(),
             server: self.place.server.clone(),
             profile: profile.clone(),
+            network: Some(network::NAME.to_owned()),
         }
     }
 }
