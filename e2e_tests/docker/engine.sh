@@ -4,10 +4,12 @@
 #   engine.sh start     starts one and waits until it answers; its process id is in /run/docker.pid
 #   engine.sh stop      ends it in order, and takes away what it changed on this machine: bridges, packet filter rules,
 #                       forwarding, mounts
+#   ENGINE_DATA=/folder   where its images and volumes are, instead of the usual place
 set -eu
 kept=/run/mcp-python-test-engine
-case ${1:-} in
-start)
+data=${ENGINE_DATA:-/var/lib/docker}
+
+start() {
     if docker info >/dev/null 2>&1; then
         echo "an engine answers already"
         exit 0
@@ -18,18 +20,19 @@ start)
         cat /proc/sys/net/ipv4/ip_forward >"$kept/forwarding"
         ls /sys/class/net >"$kept/devices"
     fi
-    setsid dockerd >/var/log/dockerd.log 2>&1 </dev/null &
-    for _ in $(seq 100); do
+    setsid dockerd --data-root "$data" >/var/log/dockerd.log 2>&1 </dev/null &
+    for _ in $(seq 150); do
         if docker info >/dev/null 2>&1; then
             exit 0
         fi
         sleep 0.1
     done
-    echo "the engine did not come up within 10 seconds:" >&2
+    echo "the engine did not come up within 15 seconds:" >&2
     tail -n 5 /var/log/dockerd.log >&2
     exit 1
-    ;;
-stop)
+}
+
+stop() {
     pid=$(cat /run/docker.pid 2>/dev/null || true)
     if [ -n "$pid" ]; then
         kill -TERM "$pid" 2>/dev/null || true
@@ -50,11 +53,15 @@ stop)
     done
     iptables-restore <"$kept/rules" 2>/dev/null || true
     cat "$kept/forwarding" >/proc/sys/net/ipv4/ip_forward 2>/dev/null || true
-    for place in $(cut -d ' ' -f 2 /proc/mounts | grep -E '^(/var/lib/docker|/run/docker)(/|$)' | sort -r); do
+    for place in $(cut -d ' ' -f 2 /proc/mounts | grep -E "^($data|/run/docker)(/|\$)" | sort -r); do
         umount "$place" || true
     done
     rm -r "$kept"
-    ;;
+}
+
+case ${1:-} in
+start) start ;;
+stop) stop ;;
 *)
     echo "usage: engine.sh start | stop" >&2
     exit 2

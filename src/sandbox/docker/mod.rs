@@ -42,6 +42,7 @@ use network::OwnNetwork;
 use place::Place;
 use plan::{DockerPlan, Identity};
 use ready::Ready;
+use volumes::Passing;
 use waiting::Waiter;
 
 /// The longest that the engine may take for a short answer.
@@ -82,6 +83,7 @@ struct Usable {
     profiles: Profiles,
     containers: Containers,
     network: OwnNetwork,
+    passing: Passing,
     ready: Ready,
 }
 
@@ -174,8 +176,8 @@ impl Usable {
             None => Source::Dockerfile { pythons: Vec::new() },
         };
         let ready = Ready::new(&client, &engine, image, source, found);
-        let (containers, network) = (Containers::new(), OwnNetwork::default());
-        Ok(Self { client, engine, place, profiles, containers, network, ready })
+        let (containers, network, passing) = (Containers::new(), OwnNetwork::default(), Passing::default());
+        Ok(Self { client, engine, place, profiles, containers, network, passing, ready })
     }
 
     /// Starts a container and the program in it; gives the image too.
@@ -276,6 +278,7 @@ impl Sandbox for DockerSandbox {
         Box::pin(async {
             if let Some(usable) = &self.usable {
                 usable.containers.close().await;
+                usable.passing.close(&usable.client).await;
             }
         })
     }
