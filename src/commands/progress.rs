@@ -26,13 +26,17 @@ impl Line {
     /// Shows what is being done. The script's own output takes the terminal over.
     pub fn show(&self, progress: &Progress) {
         match text(progress) {
-            Some(text) if self.terminal => {
-                *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = true;
-                let text: String = text.chars().take(WIDTH).collect();
-                let _ = write!(std::io::stderr(), "\r\x1b[2K{text}");
-            }
-            Some(_) => {}
+            Some(text) => self.wait(&text),
             None => self.clear(),
+        }
+    }
+
+    /// Shows what is waited for.
+    pub fn wait(&self, what: &str) {
+        if self.terminal {
+            *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            let text: String = what.chars().take(WIDTH).collect();
+            let _ = write!(std::io::stderr(), "\r\x1b[2K{text}");
         }
     }
 

@@ -32,7 +32,11 @@ pub async fn run(settings: Settings, args: RunArgs) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let code = tokio::select! {
-        code = prepare_and_run(&engine, &request, args.explain) => code,
+        code = async {
+            let code = prepare_and_run(&engine, &request, args.explain).await;
+            compile_for_the_next_run(&engine).await;
+            code
+        } => code,
         // What was started is killed when the other branch is dropped.
         _ = tokio::signal::ctrl_c() => ExitCode::from(128 + 2),
     };
@@ -68,6 +72,14 @@ async fn prepare_and_run(engine: &Engine, request: &ExecutionRequest, explain: b
         }
         Err(error) => fail(&error.to_string()),
     }
+}
+
+/// A new environment is compiled to bytecode once; a run in it would else read its sources each time.
+async fn compile_for_the_next_run(engine: &Engine) {
+    let line = Line::new();
+    line.wait("compiling the packages for the next run");
+    engine.environments().compiled().await;
+    line.clear();
 }
 
 async fn pass_through(mut running: Running, deadline: Instant, timeout: Duration) -> ExitCode {
