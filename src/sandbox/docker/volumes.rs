@@ -67,8 +67,10 @@ impl Volumes for DockerSandbox {
     fn remove<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let Ok(usable) = self.usable() else { return false };
-            usable.passing.open().remove(name);
             let removed = usable.client.output(&["volume", "rm", "--force", name], REMOVAL).await;
+            if removed.is_ok() {
+                usable.passing.open().remove(name);
+            }
             removed.inspect_err(|error| tracing::debug!(%error, name, "a volume stays")).is_ok()
         })
     }
