@@ -52,7 +52,7 @@ impl Policy {
 
     fn command(&self, args: &[&str]) -> Output {
         let mut command = Command::new(binary());
-        command.args(args).args(common_flags()).arg("--seccomp-policy").arg(self.path());
+        command.args(args).args(common_flags(args)).arg("--seccomp-policy").arg(self.path());
         command.stdin(Stdio::null()).output().expect("it starts")
     }
 
@@ -121,7 +121,8 @@ fn a_policy_with_a_mistake_is_refused_at_start() {
 fn a_folder_without_a_policy_is_refused_at_start() {
     let start = |folder: &str, more: &[&str]| {
         let flags = [&["--seccomp-policy", folder], more].concat();
-        let output = Command::new(binary()).args(flags).args(common_flags()).stdin(Stdio::null()).output();
+        let output =
+            Command::new(binary()).args(flags).args(common_flags(&flags)).stdin(Stdio::null()).output();
         let output = output.expect("it starts");
         assert_eq!(output.status.code(), Some(125), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
