@@ -122,7 +122,7 @@ fn a_folder_without_a_policy_is_refused_at_start() {
     let start = |folder: &str, more: &[&str]| {
         let flags = [&["--seccomp-policy", folder], more].concat();
         let output =
-            Command::new(binary()).args(flags).args(common_flags(&flags)).stdin(Stdio::null()).output();
+            Command::new(binary()).args(&flags).args(common_flags(&flags)).stdin(Stdio::null()).output();
         let output = output.expect("it starts");
         assert_eq!(output.status.code(), Some(125), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
