@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::backend::differs;
 use crate::client::{binary, common_flags};
 
 /// A rule more, for the role that runs scripts.
@@ -76,7 +77,10 @@ fn a_policy_of_the_user_s_own_decides() {
     }
     let doctor = policy.command(&["doctor"]);
     let (words, folder) = (String::from_utf8_lossy(&doctor.stdout), policy.path().display().to_string());
-    assert!(words.contains(&format!("instructions, policy of {folder}")), "{words}");
+    assert!(words.contains(&format!("policy of {folder}")), "{words}");
+    if differs("`run --explain`") {
+        return;
+    }
     let script = policy.path().join("script.py");
     let plan = policy.command(&["run", script.to_str().expect("UTF-8"), "--explain"]);
     assert!(String::from_utf8_lossy(&plan.stdout).contains(&folder), "{plan:?}");

@@ -122,7 +122,7 @@ impl DockerSandbox {
                 }
             });
         }
-        let layers = if tier.is_ok() { promised() } else { Vec::new() };
+        let layers = if tier.is_ok() { promised(policy) } else { Vec::new() };
         Self { facts: Facts { backend: Backend::Docker, tier, layers }, image, usable }
     }
 
@@ -145,7 +145,7 @@ fn failed(stage: &str, detail: impl Into<String>) -> StartError {
 }
 
 /// Layers of every container; each one reports anew which of them hold.
-fn promised() -> Vec<LayerStatus> {
+fn promised(own: Option<&OwnPolicy>) -> Vec<LayerStatus> {
     let names = [
         "container",
         "read-only root",
@@ -158,7 +158,11 @@ fn promised() -> Vec<LayerStatus> {
         "process limit",
         "landlock",
     ];
-    let layer = |name: &str| LayerStatus { name: name.to_owned(), state: LayerState::Enforced(None) };
+    let policy = own.map(|own| format!("policy of {}", own.folder().display()));
+    let layer = |name: &str| {
+        let detail = policy.clone().filter(|_| name == "seccomp");
+        LayerStatus { name: name.to_owned(), state: LayerState::Enforced(detail) }
+    };
     names.map(layer).into()
 }
 
