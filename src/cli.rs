@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::environment::{PythonVersion, SourceBuilds};
+use crate::install::Client;
 use crate::sandbox::{Backend, Tier, machine::Machine, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{InterpreterKind, SessionSettings};
@@ -36,6 +37,13 @@ pub enum Command {
     /// The image of the Docker backend
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Add this server to the configuration of a client, or print what to add
+    Install(InstallArgs),
+    /// Take this server out of the configuration of a client
+    Uninstall {
+        /// The client
+        client: Client,
+    },
     /// Tell what this machine can do, layer by layer, and how to get more
     Doctor {
         /// As JSON
@@ -151,6 +159,19 @@ pub struct ImageBuildArgs {
     /// A version of Python beside the image's own, such as 3.12; may be repeated
     #[arg(long = "python", value_name = "VERSION")]
     pub pythons: Vec<PythonVersion>,
+}
+
+/// Arguments of `install`.
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    /// The client
+    pub client: Client,
+    /// Print what would be added, and a link where the client has such links; change nothing
+    #[arg(long)]
+    pub print: bool,
+    /// Flags with which the client is to start the server
+    #[arg(last = true, value_name = "FLAGS")]
+    pub server: Vec<String>,
 }
 
 /// Arguments of `run`.

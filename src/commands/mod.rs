@@ -3,6 +3,7 @@
 mod cache;
 mod doctor;
 mod image;
+mod install;
 pub mod policy;
 mod progress;
 mod run;
@@ -50,6 +51,8 @@ pub fn main() -> ExitCode {
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
             Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
             Some(Command::Cache { action }) => cache::cache(settings, action).await,
+            Some(Command::Install(args)) => install::install(args),
+            Some(Command::Uninstall { client }) => install::uninstall(client),
             Some(Command::Policy { action }) => policy_action(action),
             Some(Command::Image(command)) => image::image(settings, command).await,
         }
