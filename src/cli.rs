@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::environment::{PythonVersion, SourceBuilds};
+use crate::execution::user_mount::UserMount;
 use crate::install::Client;
 use crate::sandbox::{Backend, Tier, machine::Machine, select::Choice, spec::Limits, spec::Network};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
@@ -278,6 +279,12 @@ pub struct Options {
     /// Use package indexes of your configuration that have no TLS
     #[arg(long, global = true)]
     pub allow_http_index: bool,
+    /// Show a folder of yours in every sandbox's working directory, read-only unless :rw is added; may be repeated
+    #[arg(long = "mount", global = true, value_name = "HOST:NAME[:rw]")]
+    pub mounts: Vec<UserMount>,
+    /// As --mount, and takes the root and home directories, too
+    #[arg(long = "mount-home", global = true, value_name = "HOST:NAME[:rw]")]
+    pub home_mounts: Vec<UserMount>,
     /// Tools that clients see; several separated by commas
     #[arg(
         long,
@@ -399,6 +406,14 @@ impl Options {
         if let Some(name) = self.pass_env.iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(conflict(format!("--pass-env takes the name of a variable, not {name:?}")));
         }
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        for mount in &self.mounts {
+            mount.check_home(home.as_deref()).map_err(|error| conflict(format!("--mount: {error}")))?;
+        }
+        let mounts = [self.mounts, self.home_mounts].concat();
+        if let Some(twice) = twice(mounts.iter().map(|mount| mount.name.as_str())) {
+            return Err(conflict(format!("--mount: the name {twice:?} is given twice")));
+        }
         let limits = Limits {
             memory: self.memory_limit,
             processes: self.max_processes,
@@ -430,6 +445,7 @@ impl Options {
             resolve_ttl: Duration::from_secs(self.resolve_ttl),
             source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
+            mounts,
             tools: self.tools,
             sessions: SessionSettings {
                 max_sandboxes: usize::from(self.max_sandboxes),
@@ -439,6 +455,12 @@ impl Options {
             },
         })
     }
+}
+
+/// A name that stands there more than once.
+fn twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = std::collections::BTreeSet::new();
+    names.into_iter().find(|name| !seen.insert(*name))
 }
 
 /// Twice the processors: runs wait for the network and the disk as well.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::environment::{PythonVersion, SourceBuilds};
+use crate::execution::user_mount::UserMount;
 use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
 use crate::session::SessionSettings;
 
@@ -61,6 +62,8 @@ pub struct Settings {
     pub source_builds: SourceBuilds,
     /// Whether an index without TLS that stands in the environment or in uv's configuration is used.
     pub allow_http_index: bool,
+    /// Folders of the user's that every sandbox shows.
+    pub mounts: Vec<UserMount>,
     /// Which tools clients see.
     pub tools: Vec<ToolFamily>,
     /// How stateful sandboxes are run.

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, reason = "tests speak to whoever runs them")]
 #![allow(clippy::needless_pass_by_value, reason = "calls read better with the JSON in place")]
 
+mod artifacts;
 mod bad_input;
 mod client;
 mod command_line;

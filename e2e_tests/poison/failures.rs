@@ -69,3 +69,14 @@ fn offline_with_everything_there_a_run_is_as_quick_as_ever() {
     assert_eq!(stage.run(&["alpha"], look).succeeded().value("VERSION"), "1.0");
     stage.run(&["beta"], "pass").refused(&["could not be reached"]);
 }
+
+#[test]
+fn a_small_file_that_unpacks_to_a_large_one_is_bounded() {
+    let bomb = json!({"name": "bomb", "version": "1", "files": {"bomb.py": ""}, "megabytes": 300});
+    let index = Index::of(&[bomb, wheel("alpha", "1.0")]);
+    let mut stage = Stage::new(&index.at("/simple"));
+    stage.flags.extend(["--cache-size".to_owned(), "100M".to_owned()]);
+    stage.run(&["bomb"], "pass").refused(&["more than the 75 MB", "--cache-size"]);
+    assert!(std::fs::read_dir(stage.data().join("jobs")).expect("there").next().is_none());
+    stage.run(&["alpha"], "import alpha").succeeded();
+}

@@ -1,7 +1,8 @@
 """A package index on loopback whose packages are made from a description. Prints its port, then serves until its input ends.
 
 Usage: index.py FOLDER, where FOLDER/description is JSON:
-  packages: [{name, version, files, requires, sdist, yanked, wrong_hash}]; files are paths with their text
+  packages: [{name, version, files, requires, sdist, yanked, wrong_hash, megabytes}]; files are paths with their
+            text, megabytes a file of zeros that takes little as long as it is packed
   password: "user:password", asked for everywhere below /simple and /files where it is set
   tls:      folder with cert.pem and key.pem
 Every request is written to FOLDER/requests as a line: path, and the credentials that came with it.
@@ -35,6 +36,12 @@ def wheel(package):
     with zipfile.ZipFile(out, "w") as archive:
         for path, text in package.get("files", {}).items():
             archive.writestr(path, text)
+        if "megabytes" in package:
+            zeros = zipfile.ZipInfo("zeros.bin")
+            zeros.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(zeros, "w", force_zip64=True) as file:
+                for _ in range(package["megabytes"]):
+                    file.write(bytes(1 << 20))
         archive.writestr(f"{info}/METADATA", metadata(package))
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")

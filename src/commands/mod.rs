@@ -128,6 +128,9 @@ fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<
     sandbox.carries(&settings.limits).map_err(|missing| format!("{}. {}", missing.reason, missing.remedy))?;
     let network = network(sandbox.as_ref(), settings.network, settings.network_choice);
     settings.network = network.map_err(|error| error.to_string())?;
+    for mount in &settings.mounts {
+        mount.check_backend(sandbox.facts(), is_root()).map_err(|error| error.to_string())?;
+    }
     let options = Options {
         data_dir: settings.data_dir.clone(),
         uv: settings.uv.clone(),
@@ -141,6 +144,16 @@ fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<
     let environments = Environments::open(options, HostEnv::capture(), Arc::clone(&sandbox));
     let environments = environments.map_err(|error| error.to_string())?;
     Ok(Arc::new(Engine::new(settings, sandbox, environments)))
+}
+
+#[cfg(native)]
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(not(native))]
+fn is_root() -> bool {
+    false
 }
 
 /// How long this program waits at its end until everything that it started is gone.

@@ -18,7 +18,7 @@ use super::service::Environments;
 use super::source::{SourceBuilds, Sources};
 use super::uv::Uv;
 use super::venv;
-use super::watch::Watched;
+use super::watch::{Watched, too_large};
 use crate::sandbox::spec::{Mount, Network};
 use crate::script::Requirement;
 use crate::script::tool_uv::Closed;
@@ -26,6 +26,9 @@ use crate::script::tool_uv::Closed;
 /// How much of the disk a download takes at least: unpacked in the environment to some three times its size. The package
 /// cache may hold it already.
 const UNPACKED: u64 = 3;
+
+/// What is being done in the second step.
+const INSTALLING: &str = "downloading and installing packages";
 
 /// Everything that both steps need.
 #[derive(Debug)]
@@ -87,7 +90,9 @@ impl Builder<'_> {
         args.extend(["--python".to_owned(), text(&self.interpreter.executable), text(&input)]);
         let mut config = self.config();
         sources.configure(&mut config);
-        self.uv(args, config, sources.mounts()).await
+        let nothing = Resolution::default();
+        let watched = self.watched("resolving dependencies", self.job.path().join("none"), &nothing);
+        watched.during(self.reporter, self.uv(args, config, sources.mounts())).await
     }
 
     /// What was chosen, checked for its size.
@@ -116,17 +121,12 @@ impl Builder<'_> {
         self.check_space(resolution.size)?;
         let root = self.empty()?;
         if resolution.packages > 0 {
-            self.reporter.phase("downloading and installing packages", 0, resolution.packages);
+            self.reporter.phase(INSTALLING, 0, resolution.packages);
             let lock_file = self.job.write("pylock.toml", &resolution.lock_file)?;
             let args = install_args(&root.join("bin/python"), &lock_file);
             let mut mounts = resolution.wheels.clone();
             mounts.extend(venv::folders(&root, self.interpreter).into_iter().map(Mount::read_write));
-            let watched = Watched {
-                packages: venv::packages(&root, self.interpreter),
-                cache: self.runner.package_cache.clone(),
-                total: resolution.packages,
-                size: resolution.size,
-            };
+            let watched = self.watched(INSTALLING, venv::packages(&root, self.interpreter), resolution);
             let output = watched.during(self.reporter, self.uv(args, self.config(), mounts)).await?;
             self.check(Step::Install, &output)?;
             self.reporter.phase("packages installed", resolution.packages, resolution.packages);
@@ -141,7 +141,25 @@ impl Builder<'_> {
         .await
         .map_err(|error| EnvironmentError::Sandbox(error.to_string()))?
         .map_err(|error| EnvironmentError::storage("the environment could not be sealed", &error))?;
+        if size > self.most_unpacked() {
+            return Err(too_large(self.most_unpacked()));
+        }
         Ok(Built { path: root, size })
+    }
+
+    fn watched(&self, what: &'static str, packages: PathBuf, resolution: &Resolution) -> Watched {
+        Watched {
+            what,
+            packages,
+            cache: self.runner.package_cache.clone(),
+            total: resolution.packages,
+            size: resolution.size,
+            most: self.most_unpacked(),
+        }
+    }
+
+    fn most_unpacked(&self) -> u64 {
+        self.largest.saturating_mul(UNPACKED)
     }
 
     /// Better now than after minutes of downloading.

@@ -92,6 +92,11 @@ impl Credentials {
     }
 }
 
+/// Whether a script brings an address at all: where it does not, nobody has to be asked for credentials.
+pub fn names_addresses(request: &EnvironmentRequest) -> bool {
+    !addresses(request).is_empty()
+}
+
 /// Every address that a script brings.
 fn addresses(request: &EnvironmentRequest) -> Vec<&str> {
     let settings = &request.tool_uv;

@@ -126,20 +126,35 @@ impl PackageFolder {
     }
 }
 
-impl Drop for PackageFolder {
-    fn drop(&mut self) {
-        let Place::Volume(name, lock) = &mut self.place else { return };
-        let (name, lock, environments) = (std::mem::take(name), lock.take(), self.environments.clone());
-        // Without a runtime nothing can be removed now; the next server does it.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move {
+impl PackageFolder {
+    /// Removes it. Its sandbox has ended.
+    pub async fn remove(mut self) {
+        if let Some(removal) = self.removal() {
+            removal.await;
+        }
+    }
+
+    /// What is to be done beside dropping; none the second time.
+    fn removal(&mut self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let Place::Volume(name, lock) = &mut self.place else { return None };
+        let lock = lock.take()?;
+        let (name, environments) = (name.clone(), self.environments.clone());
+        Some(async move {
             if let Some(volumes) = environments.volumes() {
                 volumes.remove(&name).await;
             }
-            if let Some(lock) = lock {
-                lock.remove();
-            }
-        });
+            lock.remove();
+        })
+    }
+}
+
+impl Drop for PackageFolder {
+    fn drop(&mut self) {
+        let removal = self.removal();
+        // Without a runtime nothing can be removed now; the next server does it.
+        if let (Some(removal), Ok(runtime)) = (removal, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(removal);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::build::{Builder, Resolution};
 use super::connection::Connection;
+use super::credentials::names_addresses;
 use super::data_dir::DataDir;
 use super::failure::EnvironmentError;
 use super::files::write_atomically;
@@ -131,7 +132,9 @@ impl Environments {
         seen: &Reporter,
     ) -> Result<Environment, EnvironmentError> {
         request.check()?;
-        self.0.runner.credentials().await.guard(request)?;
+        if names_addresses(request) {
+            self.0.runner.credentials().await.guard(request)?;
+        }
         let (interpreter, note) = self.interpreter(request, deadline, seen).await?;
         let mut environment = self.obtain(&interpreter, request, progress, seen).await?;
         environment.notes.extend(note);

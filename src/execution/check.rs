@@ -127,6 +127,7 @@ pub async fn overview(engine: &Engine) -> Overview {
     let mut notes = engine.environments.notes();
     let shortfall = engine.sandbox.shortfall();
     notes.extend(shortfall.map(|better| format!("no better sandbox: {}. {}", better.reason, better.remedy)));
+    notes.extend(settings.mounts.iter().map(ToString::to_string));
     notes.extend(uv.as_ref().ok().and_then(|uv| uv.note.clone()));
     if let Ok((_, Some(note))) = &python {
         notes.push(note.clone());

@@ -14,6 +14,7 @@ use super::pool::Pool;
 use super::report::{ExecutionError, ExecutionReport};
 use super::request::{ExecutionRequest, Progress, ProgressSink};
 use super::run::{self, Finished, RunError};
+use super::user_mount::UserMount;
 use super::validation::Validation;
 use super::{Execute, check, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
@@ -131,6 +132,7 @@ impl Engine {
                 env.insert(name.clone(), value);
             }
         }
+        mounts.extend(self.settings.mounts.iter().map(UserMount::mount));
         mounts.dedup();
         SandboxSpec {
             role: Role::Run,

@@ -11,6 +11,7 @@ pub mod report;
 pub mod request;
 pub mod run;
 mod stateful;
+pub mod user_mount;
 
 pub use engine::{Engine, Prepared};
 pub use report::{Captured, ExecutionError, ExecutionReport, FailureKind};

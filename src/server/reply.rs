@@ -6,6 +6,7 @@
 pub mod describe;
 mod environment;
 mod failure;
+mod files;
 mod output;
 mod protocol;
 mod report;
@@ -23,6 +24,7 @@ use crate::sandbox::{Tier, spec::Limits};
 pub use describe::{INSTRUCTIONS, STATEFUL};
 pub use environment::{overview, validation};
 pub use failure::{failure, server_is_ending, wrong_arguments};
+pub use files::{file_read, files, stored};
 pub use output::{RUN_SCHEME, run_file};
 pub use protocol::{
     cancelled, duplicate_id, line_too_long, no_batches, no_method, no_version, not_an_object,
@@ -31,8 +33,8 @@ pub use protocol::{
 };
 pub use report::report;
 pub use session::{
-    SCHEME, cell, closed, created, file_read, files, installed, resource, resource_error, session_failure,
-    session_list, status, stored, unknown_resource,
+    SCHEME, cell, closed, created, installed, resource, resource_error, session_failure, session_list,
+    status, unknown_resource,
 };
 
 /// What stands in every result of the lowest tier.

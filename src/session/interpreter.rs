@@ -18,6 +18,11 @@ pub trait Interpreter: Send + Sync {
 
     /// Starts one in a sandbox of its own. Dropping the future ends what it had started.
     fn start(&self, deadline: Instant) -> BoxFuture<'_, Result<Box<dyn Kernel>, SessionError>>;
+
+    /// Ends what it keeps ready; no more is started.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// One interpreter with its state and its files. Dropping it ends it.

@@ -10,6 +10,7 @@
 //! This room never knows the MCP protocol, and never which backend it has.
 
 mod actor;
+pub mod channel;
 mod error;
 pub mod interpreter;
 mod name;
@@ -17,6 +18,7 @@ pub mod protocol;
 pub mod python;
 mod registry;
 mod report;
+mod table;
 
 use std::time::Duration;
 

@@ -1,11 +1,9 @@
 //! All sessions of one client: their names, their number, and the way to each.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -15,13 +13,12 @@ use super::error::{Ended, SessionError};
 use super::interpreter::{Interpreter, Kernel, KernelUsage, Stop};
 use super::name::SessionId;
 use super::report::{CellReport, Installed};
+use super::table::{Row, Table, Unfinished};
 use crate::execution::ProgressSink;
 use crate::sandbox::BoxFuture;
 use crate::script::Requirement;
 use crate::workspace::{FileError, Tree, Workspace};
 
-/// Ended sessions that are remembered, for a better answer than "unknown".
-const REMEMBERED: usize = 256;
 /// Time for starting a sandbox.
 const START_TAKES: Duration = Duration::from_mins(1);
 
@@ -67,89 +64,6 @@ pub struct SessionStatus {
     pub cells: u64,
     /// Installed packages with their versions.
     pub packages: Vec<(String, String)>,
-}
-
-#[derive(Clone, Default)]
-struct Table(Arc<Mutex<Rows>>);
-
-#[derive(Default)]
-struct Rows {
-    open: BTreeMap<SessionId, Row>,
-    ended: VecDeque<(SessionId, Ended)>,
-    numbered: u64,
-    /// Sets rows of the same name apart.
-    made: u64,
-}
-
-struct Row {
-    made: u64,
-    jobs: mpsc::Sender<Job>,
-    info: SharedInfo,
-    closing: CancellationToken,
-    task: Option<JoinHandle<()>>,
-}
-
-impl Table {
-    fn rows(&self) -> MutexGuard<'_, Rows> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a session out, where it is the one that was made then.
-    fn take(&self, id: &SessionId, made: Option<u64>) -> Option<Row> {
-        let mut rows = self.rows();
-        let found = rows.open.get(id).is_some_and(|row| made.is_none_or(|made| row.made == made));
-        let row = if found { rows.open.remove(id) } else { None }?;
-        row.closing.cancel();
-        Some(row)
-    }
-
-    /// As [`Table::take`], and remembers how it ended.
-    fn end(&self, id: &SessionId, made: Option<u64>, how: Ended) -> Option<Row> {
-        let row = self.take(id, made)?;
-        let mut rows = self.rows();
-        rows.ended.retain(|(other, _)| other != id);
-        rows.ended.push_back((id.clone(), how));
-        if rows.ended.len() > REMEMBERED {
-            rows.ended.pop_front();
-        }
-        Some(row)
-    }
-}
-
-impl Rows {
-    fn missing(&self, id: &SessionId) -> SessionError {
-        let id_text = id.to_string();
-        match self.ended.iter().find(|(ended, _)| ended == id) {
-            Some((_, how)) => SessionError::Ended { id: id_text, how: *how },
-            None => SessionError::Unknown(id_text),
-        }
-    }
-
-    fn free_name(&mut self) -> SessionId {
-        loop {
-            self.numbered += 1;
-            let id = SessionId::numbered(self.numbered);
-            if !self.open.contains_key(&id) {
-                return id;
-            }
-        }
-    }
-}
-
-/// Closes a session whose maker has gone before it was ready.
-struct Unfinished<'a> {
-    table: &'a Table,
-    id: &'a SessionId,
-    made: u64,
-    ready: bool,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if !self.ready {
-            self.table.take(self.id, Some(self.made));
-        }
-    }
 }
 
 impl Sessions {
@@ -256,6 +170,7 @@ impl Sessions {
         for id in ids {
             let _ = self.close(&id).await;
         }
+        self.interpreter.close().await;
     }
 
     /// The names of all sessions.

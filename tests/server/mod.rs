@@ -50,6 +50,7 @@ pub fn settings() -> Settings {
         resolve_ttl: std::time::Duration::from_hours(24),
         source_builds: mcp_python_exec_sandbox::environment::SourceBuilds::Allowed,
         allow_http_index: false,
+        mounts: Vec::new(),
         tools: vec![ToolFamily::Execute, ToolFamily::Sandbox],
         sessions: SessionSettings::default(),
     }

@@ -13,7 +13,7 @@ use crate::workspace::path::WorkPath;
 use crate::workspace::{FileError, Piece};
 
 /// Files of one sandbox that a list shows.
-const LISTED: usize = 500;
+const LISTED: usize = 200;
 /// Bytes of one answer: in base64 they stay well below what clients take in a line.
 const LARGEST_RESOURCE: usize = 8 << 20;
 

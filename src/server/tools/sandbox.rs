@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ReadResourceResult, Resource, ResourceTemplate, Tool};
 use serde_json::{Value, json};
@@ -230,10 +230,16 @@ fn session_id(given: &mut Arguments<'_>) -> Result<SessionId, Failure> {
     Ok(given.text("session_id")?.parse::<SessionId>()?)
 }
 
-/// Base64 in any of its usual forms, with or without line breaks.
+/// Base64 with or without the signs at its end.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Base64, with or without line breaks.
 fn decoded(text: &str) -> Result<Vec<u8>, ArgumentError> {
     let plain: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-    STANDARD.decode(&plain).map_err(|error| ArgumentError::Type {
+    BASE64.decode(&plain).map_err(|error| ArgumentError::Type {
         name: "file_content",
         wanted: "base64, as `encoding` says",
         got: error.to_string(),

@@ -116,26 +116,27 @@ class Supervisor:
     def start(self):
         requests, requests_end = pipe()
         replies_end, replies = pipe()
+        interrupts, interrupts_end = pipe()
         streams = [pipe(), pipe()]
         pid = os.fork()
         if pid == 0:
             ours = (requests_end, replies_end, self.wake, self.root_folder, signal.set_wakeup_fd(-1))
-            for end in ours + (streams[0][0], streams[1][0]):
+            for end in ours + (interrupts_end, streams[0][0], streams[1][0]):
                 os.close(end)
             for number, (_, end) in enumerate(streams, 1):
                 os.dup2(end, number)
                 os.close(end)
             os.close(CHANNEL)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self.work(self.setup, requests, replies, self.root, self.cells)
-        for end in (requests, replies, streams[0][1], streams[1][1]):
+            self.work(self.setup, (requests, replies, interrupts), self.root, self.cells)
+        for end in (requests, replies, interrupts, streams[0][1], streams[1][1]):
             os.close(end)
         self.worker = pid
-        self.requests, self.replies = requests_end, replies_end
+        self.requests, self.replies, self.interrupts = requests_end, replies_end, interrupts_end
         self.pending = b""
         self.from_worker = Frames(self.setup["frame_limit"])
         self.out, self.err = Stream(streams[0][0]), Stream(streams[1][0])
-        for end in (self.requests, self.replies, self.out.descriptor, self.err.descriptor):
+        for end in (self.requests, self.replies, self.interrupts, self.out.descriptor, self.err.descriptor):
             os.set_blocking(end, False)
 
     def kill(self):
@@ -152,10 +153,11 @@ class Supervisor:
         """Tells of a worker that has ended."""
         if self.worker is None:
             return
-        pid, status = os.waitpid(self.worker, os.WNOHANG)
-        if pid == 0:
+        if os.waitid(os.P_PID, self.worker, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return
+        # As long as it is not waited for, its number is nobody else's.
         self.kill()
+        _, status = os.waitpid(self.worker, 0)
         self.read_streams()
         if os.WIFSIGNALED(status):
             self.lost = {"signal": os.WTERMSIG(status)}
@@ -164,7 +166,7 @@ class Supervisor:
         self.worker = None
         if self.current is not None:
             self.answer({})
-        for end in (self.requests, self.replies, self.out.descriptor, self.err.descriptor):
+        for end in (self.requests, self.replies, self.interrupts, self.out.descriptor, self.err.descriptor):
             os.close(end)
 
     def read_streams(self):
@@ -185,6 +187,10 @@ class Supervisor:
         op = request["op"]
         if op == "interrupt":
             if request["id"] == self.current and self.worker is not None:
+                try:
+                    os.write(self.interrupts, struct.pack("<Q", self.current))
+                except OSError:
+                    pass
                 os.kill(self.worker, signal.SIGINT)
         elif op == "kill":
             if request["id"] == self.current:
@@ -279,9 +285,13 @@ class Supervisor:
 
 
 def usage():
-    """Resident bytes and number of the processes of this session that can be seen."""
+    """Resident bytes and number of the processes of this session; nothing where they cannot be seen."""
     pages, processes, session = 0, 0, os.getsid(0)
-    for name in os.listdir("/proc"):
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return {}
+    for name in names:
         if name.isdigit():
             try:
                 if os.getsid(int(name)) != session:

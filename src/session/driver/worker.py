@@ -74,9 +74,12 @@ def described(error, limit):
 
 
 class Worker:
-    def __init__(self, setup, requests, replies, cells, rich):
+    def __init__(self, setup, pipes, cells, rich):
         self.setup = setup
-        self.requests, self.replies = requests, replies
+        self.requests, self.replies, self.interrupts = pipes
+        os.set_blocking(self.interrupts, False)
+        # The request that is being worked on, and the last one that is to be interrupted.
+        self.request, self.cancelled = 0, 0
         self.cells = cells
         self.flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self.running = False
@@ -92,7 +95,13 @@ class Worker:
         warnings.filterwarnings("ignore", message=".*non-interactive.*cannot be shown", category=UserWarning)
 
     def interrupted(self, number, frame):
-        if self.running:
+        """A signal of the supervisor names the request that it is for: it may come before the cell, or after it."""
+        try:
+            (self.cancelled,) = struct.unpack("<Q", os.read(self.interrupts, 1 << 16)[-8:])
+        except (OSError, struct.error):
+            # One that the cell sent itself.
+            self.cancelled = self.request
+        if self.running and self.cancelled == self.request:
             raise KeyboardInterrupt
 
     # -- frames
@@ -111,6 +120,7 @@ class Worker:
         while True:
             (size,) = struct.unpack("<I", self.read(4))
             request = json.loads(self.read(size))
+            self.request = request["id"]
             if request["op"] == "install":
                 reply = use_packages(request["root"], True)
             else:
@@ -149,6 +159,8 @@ class Worker:
         try:
             try:
                 self.running = True
+                if self.cancelled == self.request:
+                    raise KeyboardInterrupt
                 act()
             finally:
                 self.running = False
@@ -275,13 +287,13 @@ def use_packages(root, report):
     return reply
 
 
-def main(setup, requests, replies, root, cells, make_rich):
+def main(setup, pipes, root, cells, make_rich):
     """Never returns."""
     try:
         os.setpgid(0, 0)
         if root is not None:
             use_packages(root, False)
-        Worker(setup, requests, replies, cells, make_rich(setup, clean)).serve()
+        Worker(setup, pipes, cells, make_rich(setup, clean)).serve()
     except BaseException:
         traceback.print_exc()
     os._exit(1)

@@ -8,7 +8,8 @@ use tokio::sync::Mutex;
 
 use super::driver::Driver;
 use crate::sandbox::BoxFuture;
-use crate::session::protocol::{Act, ChannelError, FilesAnswer};
+use crate::session::channel::ChannelError;
+use crate::session::protocol::{Act, FilesAnswer};
 use crate::workspace::path::WorkPath;
 use crate::workspace::{
     Entry, EntryKind, FileBytes, FileError, LARGEST_PIECE, Listing, Piece, SHOWN_ENTRIES, Tree, Workspace,

@@ -10,10 +10,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::reply;
 use crate::execution::{ExecutionError, FailureKind};
 use crate::sandbox::{Control, ExitStatus, LimitHit, OutputStream, Running};
+use crate::session::channel::{Channel, ChannelError};
 use crate::session::interpreter::Stop;
-use crate::session::protocol::{
-    Act, Answer, Channel, ChannelError, FilesAnswer, Ready, Request, Setup, Usage,
-};
+use crate::session::protocol::{Act, Answer, FilesAnswer, Ready, Request, Setup, Usage};
 
 /// Time for the driver to take a request from the channel. It does nothing else, so this is for a loaded machine.
 const TAKE_TAKES: Duration = Duration::from_secs(10);

@@ -17,9 +17,10 @@ use crate::environment::{Environment, EnvironmentRequest};
 use crate::execution::{Engine, ExecutionError, FailureKind, ProgressSink};
 use crate::sandbox::{BoxFuture, Tier};
 use crate::script::Requirement;
+use crate::session::channel::ChannelError;
 use crate::session::error::SessionError;
 use crate::session::interpreter::{Kernel, KernelUsage, Stop};
-use crate::session::protocol::{Answer, ChannelError, Setup};
+use crate::session::protocol::{Answer, Setup};
 use crate::session::report::{CellEnd, CellReport, Installed};
 use crate::workspace::Workspace;
 
@@ -231,7 +232,10 @@ impl Kernel for PythonKernel {
         Box::pin(async move {
             let told = self.driver.lock().await.as_mut()?.usage().await;
             match told {
-                Ok(usage) => Some(KernelUsage { memory: usage.memory, processes: usage.processes }),
+                Ok(usage) => usage
+                    .memory
+                    .zip(usage.processes)
+                    .map(|(memory, processes)| KernelUsage { memory, processes }),
                 Err(error) => {
                     tracing::warn!("a sandbox was ended: {}", self.lose(&error).await);
                     None
@@ -250,6 +254,7 @@ impl Kernel for PythonKernel {
             if let Some(driver) = driver {
                 driver.close().await;
             }
+            self.folder.remove().await;
         })
     }
 }

@@ -163,11 +163,29 @@ impl Interpreter for LocalPython {
             Ok(kernel as Box<dyn Kernel>)
         })
     }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            if let Some(kernel) = self.shared.close() {
+                kernel.close().await;
+            }
+        })
+    }
+}
+
+impl Shared {
+    /// Wants no spare one any more; gives the one that waits.
+    fn close(&self) -> Option<Box<PythonKernel>> {
+        match std::mem::replace(&mut *self.spare(), Spare::Closed) {
+            Spare::Ready(kernel) => Some(kernel),
+            _ => None,
+        }
+    }
 }
 
 impl Drop for LocalPython {
     fn drop(&mut self) {
         // One that is still being started finds this and is dropped.
-        *self.shared.spare() = Spare::Closed;
+        drop(self.shared.close());
     }
 }

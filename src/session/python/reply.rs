@@ -6,9 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::execution::Captured;
-use crate::session::protocol::{
-    Answer, ChannelError, Lost, Setup, Stream, TRACEBACK_LIMIT, Value, ValueForm,
-};
+use crate::session::channel::ChannelError;
+use crate::session::protocol::{Answer, Lost, Setup, Stream, TRACEBACK_LIMIT, Value, ValueForm};
 use crate::session::report::{CellEnd, CellError, CellReport, Form, FormBody, Shown};
 use crate::workspace::media;
 use crate::workspace::path::WorkPath;
