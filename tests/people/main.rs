@@ -7,23 +7,23 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// The program with nothing of the user's environment but what `home` holds.
-pub fn program(home: &Path) -> Command {
+fn program(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-python-exec-sandbox"));
     command.env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin").current_dir(home);
     command
 }
 
 /// Runs it to its end.
-pub fn run(home: &Path, args: &[&str]) -> Output {
+fn run(home: &Path, args: &[&str]) -> Output {
     program(home).args(args).output().expect("it starts")
 }
 
 /// Standard output as text.
-pub fn stdout(output: &Output) -> String {
+fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
 /// Standard error as text.
-pub fn stderr(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }
