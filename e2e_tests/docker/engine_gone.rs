@@ -2,6 +2,8 @@
 
 use mcp_python_exec_sandbox::sandbox::{Sandbox, WaitError};
 
+use mcp_python_exec_sandbox::sandbox::docker::{DockerOptions, DockerSandbox, MissingImage};
+
 use super::{Room, docker, spec};
 
 #[tokio::test]
@@ -14,6 +16,32 @@ async fn a_container_that_is_killed_from_outside_is_told() {
     let error = running.control.wait().await.expect_err("nobody told how it ended");
     assert!(matches!(&error, WaitError::Lost(reason) if reason.contains("from outside")), "{error:?}");
     room.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn an_image_that_was_removed_is_told_with_what_to_do() {
+    if Room::open().await.is_none() {
+        return;
+    }
+    // Another image than everybody else's, so that nobody misses it.
+    let name = format!("mcp-python-exec-sandbox-gone:{}", std::process::id());
+    let text = format!("FROM {}\nLABEL test={name}\n", super::image());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("Dockerfile"), text).expect("written");
+    docker(&["build", "--quiet", "--tag", &name, folder.path().to_str().expect("UTF-8")]);
+    let options = DockerOptions { image: Some(name.clone()), folder: Some(folder.path().join("data")) };
+    let sandbox = DockerSandbox::probe(&options, MissingImage::Refuse).await;
+    let mut running = sandbox.start(&spec("print('here')")).await.expect("it starts");
+    running.control.wait().await.expect("it ends");
+    drop(running);
+    // An image that a container still has is not removed.
+    while !docker(&["ps", "--all", "--quiet", "--filter", &format!("ancestor={name}")]).is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    docker(&["rmi", "--force", &name]);
+    let error = sandbox.start(&spec("print('here')")).await.expect_err("there is no image");
+    let said = error.to_string();
+    assert!(said.contains(&format!("no image {name}")) && said.contains("image build"), "{said}");
 }
 
 /// Stops the engine that `DOCKER_TEST_STOP_ENGINE` names by its process id, so it runs last and alone.

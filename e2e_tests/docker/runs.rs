@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mcp_python_exec_sandbox::execution::run::attend;
 use mcp_python_exec_sandbox::sandbox::spec::InlineFile;
 use mcp_python_exec_sandbox::sandbox::{ExitStatus, Sandbox, StartError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -116,4 +117,68 @@ async fn a_program_that_is_not_there_is_told_as_such() {
     let error = room.sandbox.start(&spec).await.expect_err("it cannot start");
     assert!(matches!(&error, StartError::ProgramMissing(path) if path.ends_with("python")), "{error:?}");
     room.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_waiting_interpreter_runs_a_script_like_any_other() {
+    let Some(room) = Room::open().await else { return };
+    let script = "import os, sys, traceback\nprint(__name__, __file__, sorted(os.listdir('.')), sys.argv)\n\
+                  print(open(__file__).read() == SOURCE if 'SOURCE' in globals() else os.stat(__file__).st_size)\n\
+                  def deep():\n    raise ValueError('here')\ntry:\n    deep()\nexcept ValueError:\n    traceback.print_exc()\n\
+                  sys.exit(5)\n";
+    let cold = room.run(script).await;
+    let mut waiting = spec("");
+    waiting.files.clear();
+    let slot = room.sandbox.start_waiting(&waiting, "script.py".as_ref()).await.expect("it waits");
+    assert!(slot.is_fit());
+    let delivered = tokio::time::Instant::now();
+    let running = slot.deliver(&script.as_bytes().into()).expect("it goes on");
+    let warm = attend(running, delivered + PATIENCE, 1 << 20, None).await.expect("it runs");
+    let took = delivered.elapsed();
+    assert_eq!((&warm.stdout, &warm.stderr), (&cold.stdout, &cold.stderr));
+    assert_eq!(warm.outcome.status, ExitStatus::Exited(5));
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    println!("a hit took {took:?}");
+}
+
+#[tokio::test]
+async fn a_waiting_container_that_is_gone_is_not_fit() {
+    let Some(room) = Room::open().await else { return };
+    let mut waiting = spec("");
+    waiting.files.clear();
+    let slot = room.sandbox.start_waiting(&waiting, "script.py".as_ref()).await.expect("it waits");
+    let id = room.containers().pop().expect("one container");
+    super::docker(&["kill", &id]);
+    let start = tokio::time::Instant::now();
+    while slot.is_fit() {
+        assert!(start.elapsed() < PATIENCE, "it is still taken for one that waits");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(slot);
+    room.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn files_in_the_output_folder_are_shown() {
+    let Some(room) = Room::open().await else { return };
+    let done = room
+        .run(
+            "import os\nos.makedirs('output/sub')\nopen('output/b.txt', 'w').write('bee')\n\
+             open('output/sub/a.bin', 'wb').write(bytes(200_000))\nopen('output/empty', 'w')\n\
+             open('other', 'w').write('x')\nos.symlink('/etc/passwd', 'output/link')\nos.link('other', 'output/hard')\n\
+             with open('output/large', 'wb') as file: file.truncate(9 << 20)",
+        )
+        .await;
+    let shown: Vec<_> = done
+        .output
+        .iter()
+        .map(|file| (file.path.to_string(), file.size, file.content.as_deref().map(<[u8]>::len)))
+        .collect();
+    let wanted = [
+        ("output/b.txt".to_owned(), 3, Some(3)),
+        ("output/empty".to_owned(), 0, Some(0)),
+        ("output/large".to_owned(), 9 << 20, None),
+        ("output/sub/a.bin".to_owned(), 200_000, Some(200_000)),
+    ];
+    assert_eq!(shown, wanted, "{}", done.stderr.text);
 }

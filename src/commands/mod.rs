@@ -21,9 +21,9 @@ use clap::Parser;
 use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
 use crate::execution::{Engine, ExecutionError};
-use crate::sandbox::Sandbox;
 use crate::sandbox::docker::DockerOptions;
 use crate::sandbox::select::{network, select};
+use crate::sandbox::{Backend, Sandbox};
 use crate::settings::Settings;
 
 /// Exit code where this program itself failed and nothing of a script was run, as `env` and `docker run` use it.
@@ -117,6 +117,11 @@ async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
     let cache = || {
         HostEnv::capture().xdg("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("mcp-python-exec-sandbox"))
     };
+    if settings.backend == Backend::Docker
+        && let Some(uv) = &settings.uv
+    {
+        tracing::warn!("--uv-path {} is not used: containers have the image's own uv", uv.display());
+    }
     let docker = DockerOptions {
         image: settings.docker_image.clone(),
         folder: settings.data_dir.clone().or_else(cache).map(|folder| folder.join("docker")),

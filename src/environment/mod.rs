@@ -105,6 +105,7 @@ pub struct Environment {
     /// Things the caller should know: which interpreter and why, withdrawn versions.
     pub notes: Vec<String>,
     compiled: bool,
+    contents: Option<startup::Contents>,
     in_use: Option<uses::Use>,
     #[expect(dead_code, reason = "held so that the environment is not removed while it is in use")]
     guard: lock::Lock,

@@ -1,25 +1,44 @@
 //! Whether an interpreter runs code of the environment's packages before the script: `.pth` lines that import, `.start`
 //! files, and modules that customise its start.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 use super::Environment;
 
 /// Modules that `site` imports where they are there.
 const CUSTOMISERS: [&str; 2] = ["sitecustomize", "usercustomize"];
 
+/// What is known of an environment whose files cannot be looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Contents {
+    /// Whether the interpreter's start runs code that came with a package.
+    pub runs_code: bool,
+    /// Modules and packages, by their first names.
+    pub modules: BTreeSet<String>,
+}
+
 impl Environment {
     /// Whether the interpreter's start runs code that came with a package. Reads a folder's names and its `.pth` files.
     pub fn runs_code_at_start(&self) -> io::Result<bool> {
+        if let Some(contents) = &self.contents {
+            return Ok(contents.runs_code);
+        }
         let library = self.root.join("lib").join(self.interpreter.library_name());
         runs_code(&library.join("site-packages"))
     }
 
     /// Which of these modules its packages hold, in their order.
     pub fn modules_among(&self, names: &[String]) -> Vec<String> {
+        if let Some(contents) = &self.contents {
+            let top = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+            return names.iter().filter(|name| contents.modules.contains(&top(name))).cloned().collect();
+        }
         let library = self.root.join("lib").join(self.interpreter.library_name());
         let packages = library.join("site-packages");
         let holds = |name: &&String| {

@@ -93,6 +93,7 @@ impl Store {
             key: key.into(),
             notes: Vec::new(),
             compiled,
+            contents: None,
             in_use: None,
             guard: lock,
         }

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use crate::sandbox::LeftFile;
+use crate::sandbox::spec::WORK_DIR;
 use crate::workspace::path::WorkPath;
 
 /// The folder below the work directory.
@@ -21,6 +23,17 @@ pub struct OutputFile {
 
 #[cfg(native)]
 pub use native::collect;
+
+/// The files that a backend kept itself, sorted by path. What it calls them is checked like any other name.
+pub fn of(left: Vec<LeftFile>) -> Vec<OutputFile> {
+    let file = |LeftFile { path, size, content }: LeftFile| {
+        let below = path.strip_prefix(WORK_DIR).ok()?.to_str()?;
+        Some(OutputFile { path: WorkPath::file(below).ok()?, size, content: content.map(Arc::from) })
+    };
+    let mut files: Vec<OutputFile> = left.into_iter().filter_map(file).collect();
+    files.sort_by_key(|file| file.path.to_string());
+    files
+}
 
 #[cfg(native)]
 mod native {

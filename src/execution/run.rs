@@ -92,10 +92,10 @@ pub async fn attend(
     #[cfg(native)]
     let output = match running.work_dir {
         Some(work_dir) => super::output::collect(work_dir).await,
-        None => Vec::new(),
+        None => super::output::of(running.control.left_files()),
     };
     #[cfg(not(native))]
-    let output = Vec::new();
+    let output = super::output::of(running.control.left_files());
     Ok(Finished { stdout, stderr, outcome, timed_out, layers: running.layers, output })
 }
 

@@ -126,8 +126,25 @@ pub trait Control: Send {
     /// Waits for the main program's end. Every process of the sandbox is gone when this returns.
     fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>>;
 
+    /// After the program's end: the files that it left below [`spec::OUTPUT_DIR`], where the backend hands over no
+    /// descriptor of the work directory.
+    fn left_files(&self) -> Vec<LeftFile> {
+        Vec::new()
+    }
+
     /// Kills every process of the sandbox; [`Control::wait`] then returns soon. Harmless when it has ended.
     fn kill(&mut self);
+}
+
+/// A file that a program left to be shown with its result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftFile {
+    /// Absolute path inside; named by the sandbox, so it may be anything.
+    pub path: std::path::PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its content; `None` where it was too large.
+    pub content: Option<Vec<u8>>,
 }
 
 /// How a program in a sandbox ended.

@@ -54,6 +54,8 @@ pub struct Command {
 
 /// The writable folder in which a script lies and runs.
 pub const WORK_DIR: &str = "/work";
+/// The folder whose files are shown with a run's result.
+pub const OUTPUT_DIR: &str = "/work/output";
 /// The home directory of the sandbox user.
 pub const HOME_DIR: &str = "/home/sandbox";
 /// Name of the sandbox user and group.

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::super::build::{Builder, Resolution, install_args};
 use super::super::failure::{EnvironmentError, Step};
 use super::super::job::limits;
+use super::super::startup::Contents;
 use super::super::venv::Layout;
 use super::{packages, volume_mount};
 use crate::sandbox::spec::{Access, Command, HOME_DIR, InlineFile, Network, Role, SandboxSpec, WORK_DIR};
@@ -18,12 +19,15 @@ use crate::sandbox::volumes::{ENVIRONMENT, PACKAGES, Programs, Volumes};
 const INSTALL: &str = include_str!("install.py");
 
 /// An environment in its volume.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Built {
     /// Its size on disk in bytes.
     pub size: u64,
     /// The package cache's.
     pub packages: u64,
+    /// What it holds.
+    #[serde(flatten)]
+    pub contents: Contents,
 }
 
 /// Installs exactly the resolution's files into the volume.

@@ -15,6 +15,16 @@ def size(folder):
     return total
 
 
+def runs_code(packages, name):
+    """Whether an interpreter runs this at its start."""
+    if name.split(".")[0] in ("sitecustomize", "usercustomize") or name.endswith(".start"):
+        return True
+    if not name.endswith(".pth"):
+        return False
+    with open(os.path.join(packages, name), "rb") as file:
+        return any(line.startswith((b"import ", b"import\t")) for line in file.read().replace(b"\r", b"\n").split(b"\n"))
+
+
 for folder in plan["folders"]:
     os.makedirs(os.path.join(root, folder), exist_ok=True)
 for name, target in plan["links"].items():
@@ -25,5 +35,13 @@ code = subprocess.run(plan["install"]).returncode if plan["install"] else 0
 if os.path.exists(os.path.join(root, ".lock")):
     os.remove(os.path.join(root, ".lock"))
 if code == 0:
-    json.dump({"size": size(root), "packages": size(plan["packages"])}, sys.stdout)
+    packages = os.path.join(root, plan["folders"][-1])
+    names = os.listdir(packages)
+    told = {
+        "size": size(root),
+        "packages": size(plan["packages"]),
+        "runs_code": any(runs_code(packages, name) for name in names),
+        "modules": [name.split(".")[0] for name in names if "." not in name or name.endswith((".py", ".so"))],
+    }
+    json.dump(told, sys.stdout)
 sys.exit(code)

@@ -25,7 +25,7 @@ use super::uv::Uv;
 use crate::sandbox::spec::{Access, Mount, MountSource};
 use crate::sandbox::volumes::{ENVIRONMENT, PACKAGES, Programs, Volumes};
 pub(super) use programs::Known;
-use store::VolumeStore;
+use store::{VolumeRecord, VolumeStore};
 
 fn volume_mount(name: &str, target: &str, access: Access) -> Mount {
     Mount { source: MountSource::Volume(name.to_owned()), target: target.into(), access }
@@ -105,7 +105,7 @@ impl Environments {
             let compiled = resolution.packages == 0;
             let record = Record { interpreter: builder.interpreter.clone(), size: built.size, compiled };
             store
-                .publish(&key, &volume, record)
+                .publish(&key, &VolumeRecord { volume, contents: built.contents, record })
                 .map_err(|error| EnvironmentError::storage("the environment could not be kept", &error))?;
             unfinished.keep();
             store.note_packages(built.packages);

@@ -14,6 +14,7 @@ use super::super::Environment;
 use super::super::data_dir::DataDir;
 use super::super::files::write_atomically;
 use super::super::lock::{Lock, Sharing};
+use super::super::startup::Contents;
 use super::super::store::Record;
 use super::volume_mount;
 use crate::sandbox::spec::Access;
@@ -24,6 +25,8 @@ use crate::sandbox::volumes::{ENVIRONMENT, Volumes};
 pub struct VolumeRecord {
     /// The volume that holds it.
     pub volume: String,
+    /// What it holds.
+    pub contents: Contents,
     /// The rest.
     pub record: Record,
 }
@@ -56,7 +59,7 @@ impl VolumeStore {
     /// Opens a finished environment, or `None` where there is none or it is being built.
     pub fn open(&self, key: &str) -> Option<Environment> {
         let lock = Lock::try_take(&self.lock_path(key), Sharing::Shared).ok()??;
-        let VolumeRecord { volume, record } = self.record(key)?;
+        let VolumeRecord { volume, contents, record } = self.record(key)?;
         let root = PathBuf::from(ENVIRONMENT);
         lock.touch();
         let env = BTreeMap::from([
@@ -72,6 +75,7 @@ impl VolumeStore {
             key: key.into(),
             notes: Vec::new(),
             compiled: record.compiled,
+            contents: Some(contents),
             in_use: None,
             guard: lock,
         })
@@ -83,8 +87,8 @@ impl VolumeStore {
     }
 
     /// Publishes what was built. The caller holds the exclusive lock of the key.
-    pub fn publish(&self, key: &str, volume: &str, record: Record) -> io::Result<()> {
-        self.save(key, &VolumeRecord { volume: volume.to_owned(), record })
+    pub fn publish(&self, key: &str, record: &VolumeRecord) -> io::Result<()> {
+        self.save(key, record)
     }
 
     fn save(&self, key: &str, record: &VolumeRecord) -> io::Result<()> {

@@ -7,8 +7,9 @@ use std::process::ExitStatus as ClientStatus;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 use super::alive::{Alive, Containers};
 use super::client::{self, Client};
@@ -19,7 +20,7 @@ use super::returned::Returned;
 use super::{ANSWER, REMOVAL};
 use crate::sandbox::spec::Limits;
 use crate::sandbox::{
-    BoxFuture, Control, ExitStatus, LayerStatus, LimitHit, Outcome, Running, StartError, WaitError,
+    BoxFuture, Control, ExitStatus, LayerStatus, LeftFile, LimitHit, Outcome, Running, StartError, WaitError,
 };
 
 /// Bytes between the container's output and who reads it.
@@ -31,28 +32,31 @@ const OBEYS: Duration = Duration::from_millis(1200);
 /// Bytes kept of what the client itself says.
 const CLIENT_WORDS: u64 = 16 << 10;
 
+/// A container whose program was started.
+pub struct Started {
+    attached: Attached,
+    stdin: ChildStdin,
+    output: BufReader<ChildStdout>,
+    words: JoinHandle<String>,
+    layers: Vec<LayerStatus>,
+    plan: DockerPlan,
+}
+
 /// Starts the plan's container and the program in it.
 pub async fn start(
     client: &Client,
     containers: &Containers,
-    plan: &DockerPlan,
+    plan: DockerPlan,
     identity: &Identity,
-) -> Result<Running, StartError> {
+) -> Result<Started, StartError> {
     let failed = |source| StartError::Io { context: "starting the docker client", source };
     let mut child = client.spawn(&plan.arguments(identity)).map_err(failed)?;
-    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let stderr = child.stderr.take();
-    let words = tokio::spawn(async move {
-        let mut bytes = Vec::new();
-        if let Some(mut stderr) = stderr {
-            let _ = (&mut stderr).take(CLIENT_WORDS).read_to_end(&mut bytes).await;
-            let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    });
-    let (Some(mut stdin), Some(stdout)) = (stdin, stdout) else {
+    let (Some(mut stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
         return Err(failed(std::io::Error::other("it has no pipes")));
     };
+    let words = tokio::spawn(words_of(stderr));
     let mut output = BufReader::with_capacity(BUFFER, stdout);
     // From here on whatever ends this function ends the container.
     let mut attached = Attached {
@@ -68,9 +72,9 @@ pub async fn start(
         let _ = stdin.flush().await;
         stdin
     };
-    let (stdin, begun) = tokio::join!(write, begin(&mut output, plan));
+    let (stdin, begun) = tokio::join!(write, begin(&mut output, &plan));
     match begun {
-        Ok(layers) => Ok(running(attached, stdin, output, words, plan, layers)),
+        Ok(layers) => Ok(Started { attached, stdin, output, words, layers, plan }),
         Err(Begin::Refused(error)) => Err(error),
         Err(Begin::Closed) => {
             drop(stdin);
@@ -78,6 +82,14 @@ pub async fn start(
             Err(no_container(status, &words.await.unwrap_or_default()))
         }
     }
+}
+
+/// What the client itself says, up to a bound.
+async fn words_of(mut stderr: ChildStderr) -> String {
+    let mut bytes = Vec::new();
+    let _ = (&mut stderr).take(CLIENT_WORDS).read_to_end(&mut bytes).await;
+    let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Why no program was started.
@@ -121,56 +133,66 @@ fn no_container(status: Option<ClientStatus>, words: &str) -> StartError {
     super::failed("container", detail)
 }
 
-fn running(
-    attached: Attached,
-    stdin: ChildStdin,
-    output: BufReader<ChildStdout>,
-    words: tokio::task::JoinHandle<String>,
-    plan: &DockerPlan,
-    layers: Vec<LayerStatus>,
-) -> Running {
-    let (stdout, stdout_end) = tokio::io::duplex(BUFFER);
-    let (stderr, stderr_end) = tokio::io::duplex(BUFFER);
-    let (orders, receive) = mpsc::unbounded_channel();
-    let (tell, end) = watch::channel(None);
-    #[cfg(unix)]
-    let (channel, theirs) = channel(plan.program.channel);
-    #[cfg(unix)]
-    let sink = theirs.map(|theirs| {
-        let (from, to) = theirs.into_split();
-        tokio::spawn(pump(from, orders.clone()));
-        to
-    });
-    #[cfg(not(unix))]
-    let sink: Option<tokio::io::DuplexStream> = None;
-    let containers = attached.containers.clone();
-    tokio::spawn(obey(stdin, receive, end.clone(), attached));
-    let limits = plan.limits;
-    let returned = Returned::new(plan);
-    tokio::spawn(async move {
-        let last = pass_on(output, stdout, stderr, sink, returned).await;
-        let end = match last {
-            Ok(end) => Ended::Told(outcome(&end, &limits)),
-            Err(FrameError::Malformed) => Ended::Lost("it sent something that is no frame".to_owned()),
-            Err(FrameError::File(reason)) => Ended::Lost(reason),
-            Err(FrameError::Closed(_)) => {
-                Ended::Lost(match client::reason(&words.await.unwrap_or_default()) {
-                    Some(reason) => format!("the engine ended it: {reason}"),
-                    None => "its container was ended from outside".to_owned(),
-                })
-            }
-        };
-        tell.send_replace(Some(end));
-    });
-    Running {
-        stdout: Box::new(stdout_end),
-        stderr: Box::new(stderr_end),
+impl Started {
+    /// Whether the container is still there.
+    pub fn is_alive(&mut self) -> bool {
+        let child = self.attached.child.as_mut();
+        child.is_some_and(|(child, _)| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// Goes on with the program, after these bytes for the container.
+    pub fn run(self, first: Vec<u8>) -> Running {
+        let Self { attached, stdin, output, words, layers, plan } = self;
+        let (stdout, stdout_end) = tokio::io::duplex(BUFFER);
+        let (stderr, stderr_end) = tokio::io::duplex(BUFFER);
+        let (orders, receive) = mpsc::unbounded_channel();
+        let (tell, end) = watch::channel(None);
+        let _ = orders.send(Order::Send(first));
         #[cfg(unix)]
-        channel,
+        let (channel, theirs) = channel(plan.program.channel);
         #[cfg(unix)]
-        work_dir: None,
-        layers,
-        control: Box::new(ContainerControl { orders, end, containers, killed: false }),
+        let sink = theirs.map(|theirs| {
+            let (from, to) = theirs.into_split();
+            tokio::spawn(pump(from, orders.clone()));
+            to
+        });
+        #[cfg(not(unix))]
+        let sink: Option<tokio::io::DuplexStream> = None;
+        let containers = attached.containers.clone();
+        tokio::spawn(obey(stdin, receive, end.clone(), attached));
+        let limits = plan.limits;
+        let returned = Returned::new(&plan);
+        tokio::spawn(async move {
+            let last = pass_on(output, stdout, stderr, sink, returned).await;
+            tell.send_replace(Some(ended(last, &limits, words).await));
+        });
+        Running {
+            stdout: Box::new(stdout_end),
+            stderr: Box::new(stderr_end),
+            #[cfg(unix)]
+            channel,
+            #[cfg(unix)]
+            work_dir: None,
+            layers,
+            control: Box::new(ContainerControl { orders, end, containers, killed: false }),
+        }
+    }
+}
+
+/// How it ended, from the last frame or from what came instead.
+async fn ended(
+    last: Result<(End, Vec<LeftFile>), FrameError>,
+    limits: &Limits,
+    words: JoinHandle<String>,
+) -> Ended {
+    match last {
+        Ok((end, left)) => Ended::Told(outcome(&end, limits), left),
+        Err(FrameError::Malformed) => Ended::Lost("it sent something that is no frame".to_owned()),
+        Err(FrameError::File(reason)) => Ended::Lost(reason),
+        Err(FrameError::Closed(_)) => Ended::Lost(match client::reason(&words.await.unwrap_or_default()) {
+            Some(reason) => format!("the engine ended it: {reason}"),
+            None => "its container was ended from outside".to_owned(),
+        }),
     }
 }
 
@@ -187,7 +209,7 @@ fn channel(wanted: bool) -> (Option<tokio::net::UnixStream>, Option<tokio::net::
 async fn pump(mut from: impl AsyncRead + Unpin, orders: mpsc::UnboundedSender<Order>) {
     let mut chunk = vec![0; 32 << 10];
     while let Ok(size @ 1..) = from.read(&mut chunk).await {
-        if orders.send(Order::Channel(frame::channel(&chunk[..size]))).is_err() {
+        if orders.send(Order::Send(frame::channel(&chunk[..size]))).is_err() {
             return;
         }
     }
@@ -200,7 +222,7 @@ async fn pass_on(
     mut stderr: impl tokio::io::AsyncWrite + Unpin,
     mut channel: Option<impl tokio::io::AsyncWrite + Unpin>,
     mut returned: Returned,
-) -> Result<End, FrameError> {
+) -> Result<(End, Vec<LeftFile>), FrameError> {
     loop {
         // Where nobody reads any more the rest is dropped, so that the program can end.
         match Frame::read(&mut output).await? {
@@ -212,11 +234,11 @@ async fn pass_on(
                     let _ = channel.write_all(&bytes).await;
                 }
             }
+            Frame::Left(path, size) => returned.left(path, size).await?,
             Frame::Changed(path) => returned.begin(path).await?,
             Frame::Piece(bytes) => returned.write(&bytes).await?,
             Frame::Ended(end) => {
-                returned.finish().await?;
-                return Ok(end);
+                return Ok((end, returned.all().await?));
             }
             Frame::Enforced(_) | Frame::Started(_) | Frame::Failed(_) => return Err(FrameError::Malformed),
         }
@@ -227,9 +249,8 @@ async fn pass_on(
 enum Order {
     /// Ends every process.
     Kill,
-    /// A whole frame for the private channel.
-    #[cfg(unix)]
-    Channel(Vec<u8>),
+    /// Passes whole frames on.
+    Send(Vec<u8>),
 }
 
 /// Passes orders on until the program has ended or nobody gives any more; then nothing of the container is left.
@@ -246,8 +267,8 @@ async fn obey(
             _ = end.wait_for(Option::is_some) => None,
         };
         match order {
-            #[cfg(unix)]
-            Some(Order::Channel(bytes)) => {
+            Some(Order::Send(bytes)) => {
+                // Where the container is gone everybody is told by its end.
                 let _ = stdin.write_all(&bytes).await;
                 let _ = stdin.flush().await;
             }
@@ -266,7 +287,7 @@ async fn obey(
 /// How it ended, for everyone who asks.
 #[derive(Clone, Debug)]
 enum Ended {
-    Told(Outcome),
+    Told(Outcome, Vec<LeftFile>),
     Lost(String),
 }
 
@@ -294,7 +315,7 @@ impl Control for ContainerControl {
         Box::pin(async {
             let end = self.end.wait_for(Option::is_some).await.map(|end| end.clone());
             match end {
-                Ok(Some(Ended::Told(outcome))) => Ok(outcome),
+                Ok(Some(Ended::Told(outcome, _))) => Ok(outcome),
                 Ok(Some(Ended::Lost(_))) if self.killed => Err(WaitError::Killed),
                 // The server ends: nobody acts on the answer any more.
                 Ok(Some(Ended::Lost(_))) if self.containers.is_closing() => std::future::pending().await,
@@ -302,6 +323,13 @@ impl Control for ContainerControl {
                 Ok(None) | Err(_) => Err(WaitError::Lost("its supervisor ended".to_owned())),
             }
         })
+    }
+
+    fn left_files(&self) -> Vec<LeftFile> {
+        match &*self.end.borrow() {
+            Some(Ended::Told(_, left)) => left.clone(),
+            _ => Vec::new(),
+        }
     }
 
     fn kill(&mut self) {

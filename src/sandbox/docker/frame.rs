@@ -33,6 +33,8 @@ pub enum Frame {
     Changed(PathBuf),
     /// The next piece of that file.
     Piece(Vec<u8>),
+    /// A file that the program left to be shown, by its path and size; its content follows unless it is too large.
+    Left(PathBuf, u64),
     /// The program has ended and everything that it started is gone. The last frame.
     Ended(End),
 }
@@ -90,9 +92,17 @@ impl Frame {
             b'C' => Self::Channel(content),
             b'N' => Self::Changed(text(content).into()),
             b'B' => Self::Piece(content),
+            b'L' => Self::left(&text(content)).ok_or(FrameError::Malformed)?,
             b'D' => Self::Ended(End::parse(&text(content)).ok_or(FrameError::Malformed)?),
             _ => return Err(FrameError::Malformed),
         })
+    }
+}
+
+impl Frame {
+    fn left(text: &str) -> Option<Self> {
+        let (size, path) = text.split_once(' ')?;
+        Some(Self::Left(path.into(), size.parse().ok()?))
     }
 }
 
@@ -132,7 +142,8 @@ pub fn start(program: &Program) -> Vec<u8> {
     let returned: Vec<_> = returned.iter().map(|path| text(path)).collect();
     let env: Vec<String> = program.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let files: Vec<_> = program.files.iter().map(|file| text(&file.path)).collect();
-    fields.extend([&*path, &*folder, if program.channel { "channel" } else { "" }]);
+    let script = program.waits_for.as_deref().map(text).unwrap_or_default();
+    fields.extend([&*path, &*folder, if program.channel { "channel" } else { "" }, &*script]);
     fields.push(&counts[0]);
     fields.extend(program.args.iter().map(String::as_str));
     fields.push(&counts[1]);
@@ -145,9 +156,14 @@ pub fn start(program: &Program) -> Vec<u8> {
     fields.extend(returned.iter().map(AsRef::as_ref));
     let mut bytes = frame(b'H', fields.join("\0").as_bytes());
     for file in &program.files {
-        bytes.extend(frame(b'F', &file.content));
+        bytes.extend(self::file(&file.content));
     }
     bytes
+}
+
+/// The content of a file.
+pub fn file(content: &[u8]) -> Vec<u8> {
+    frame(b'F', content)
 }
 
 fn text(path: &Path) -> std::borrow::Cow<'_, str> {

@@ -7,6 +7,7 @@ process, which no process inside can end or hold up. Only modules that cost noth
 
 A frame is one byte for its kind, four for its length with the highest first, and its content.
 """
+import errno
 import os
 import select
 
@@ -14,6 +15,12 @@ import _signal
 
 IN, OUT = 0, 1
 CHUNK = 1 << 16
+# Milliseconds between two looks whether an interpreter that starts has opened its script.
+READER_COMES = 2
+
+
+# Files that are shown with a result: how many, how large, and how large together.
+LEFT, LEFT_FILES, LEFT_LARGEST, LEFT_BYTES = b"/work/output", 100, 8 << 20, 32 << 20
 
 
 def send(kind, content):
@@ -83,6 +90,7 @@ class Program:
         fields = iter(header.split(b"\0"))
         self.path, self.folder = next(fields), next(fields)
         self.wants_channel = next(fields) == b"channel"
+        self.script = next(fields)
         lists = ([next(fields) for _ in range(int(next(fields)))] for _ in range(5))
         self.args, self.env, self.files, self.writable, self.returned = lists
 
@@ -92,6 +100,8 @@ class Program:
             _, content = receive()
             with open(path, "wb") as file:
                 file.write(content)
+        if self.script:
+            os.mkfifo(self.script, 0o644)
 
     def states(self):
         """Size and time of every file that is given back where it changes."""
@@ -103,9 +113,7 @@ class Program:
         for path, state in self.states().items():
             if before.get(path) != state:
                 send(b"N", path)
-                with open(path, "rb") as file:
-                    while piece := file.read(CHUNK):
-                        send(b"B", piece)
+                self.send_file(path)
 
     def start(self, landlock):
         null = os.open("/dev/null", os.O_RDWR)
@@ -154,11 +162,56 @@ class Program:
         os.execve(self.path, [self.path, *self.args], env)
 
 
+    def show_left(self):
+        """Sends the files of the folder that is shown with the result. Nothing runs any more that could change them."""
+        left, room = LEFT_FILES, LEFT_BYTES
+        for at, _, names in () if os.path.islink(LEFT) else os.walk(LEFT):
+            for name in sorted(names):
+                path = os.path.join(at, name)
+                found = os.lstat(path)
+                if found.st_mode >> 12 != 8 or found.st_nlink > 1 or not left:
+                    continue
+                left -= 1
+                send(b"L", b"%d %s" % (found.st_size, path))
+                if found.st_size <= min(LEFT_LARGEST, room):
+                    room -= found.st_size
+                    self.send_file(path)
+
+    def send_file(self, path):
+        with open(path, "rb") as file:
+            while piece := file.read(CHUNK):
+                send(b"B", piece)
+
+    def opened(self):
+        """The script's pipe, once the program has opened its other end."""
+        try:
+            return os.open(self.script, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return None
+
+    def deliver(self, pipe, content):
+        """Lets the program go on: the real file takes over the pipe's name, and the same text goes through the pipe."""
+        beside = self.script + b".new"
+        with open(beside, "wb") as file:
+            file.write(content)
+        os.rename(beside, self.script)
+        os.set_blocking(pipe, True)
+        try:
+            while content:
+                content = content[os.write(pipe, content) :]
+        except BrokenPipeError:
+            # It has read enough: a syntax error, or its end.
+            pass
+        os.close(pipe)
+
+
 class Supervisor:
     """Passes on what the program prints until it has ended."""
 
     def __init__(self, program, wake):
-        self.program, self.wake = program, wake
+        self.program, self.wake, self.pipe = program, wake, None
         self.kinds = {program.out: b"O", program.err: b"X"}
         self.input, self.outgoing, self.ended = b"", b"", None
         self.poller = select.poll()
@@ -168,21 +221,33 @@ class Supervisor:
             self.kinds[program.channel] = b"C"
             self.poller.register(program.channel, select.POLLIN)
 
+    def wait_for_reader(self):
+        """Until the program waits for its script; gives whether it does."""
+        while self.ended is None:
+            self.pipe = self.program.opened()
+            if self.pipe is not None:
+                return True
+            self.step(READER_COMES)
+        return False
+
     def run(self):
         while self.ended is None:
-            for descriptor, event in self.poller.poll():
-                if descriptor == self.wake:
-                    os.read(self.wake, CHUNK)
-                    self.reap(os.WNOHANG)
-                elif descriptor == IN:
-                    self.take(os.read(IN, CHUNK))
-                elif event & select.POLLOUT:
-                    self.push()
-                elif descriptor in self.kinds:
-                    self.forward(descriptor)
+            self.step(None)
         self.end_all()
         for descriptor in list(self.kinds):
             while descriptor in self.kinds:
+                self.forward(descriptor)
+
+    def step(self, patience):
+        for descriptor, event in self.poller.poll(patience):
+            if descriptor == self.wake:
+                os.read(self.wake, CHUNK)
+                self.reap(os.WNOHANG)
+            elif descriptor == IN:
+                self.take(os.read(IN, CHUNK))
+            elif event & select.POLLOUT:
+                self.push()
+            elif descriptor in self.kinds:
                 self.forward(descriptor)
 
     def forward(self, descriptor):
@@ -208,6 +273,9 @@ class Supervisor:
             kind, content, self.input = self.input[:1], self.input[5:end], self.input[end:]
             if kind == b"K":
                 self.end_all()
+            elif kind == b"F" and self.pipe is not None:
+                self.program.deliver(self.pipe, content)
+                self.pipe = None
             elif kind == b"C" and self.program.channel in self.kinds:
                 self.outgoing += content
                 self.push()
@@ -261,10 +329,14 @@ def main():
     if reason:
         send(b"E", reason.strip(b"\0"))
         os._exit(0)
-    send(b"S", ("landlock %d %s" % (landlock.abi, landlock.missing)).encode())
     supervisor = Supervisor(program, wake)
+    if program.script and not supervisor.wait_for_reader():
+        send(b"E", b"the program ended before it asked for its script")
+        os._exit(0)
+    send(b"S", ("landlock %d %s" % (landlock.abi, landlock.missing)).encode())
     supervisor.run()
     program.give_back(states)
+    program.show_left()
     status, usage = supervisor.ended
     how = "signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "exit %d" % os.WEXITSTATUS(status)
     memory, processes = (now - then for now, then in zip(hits(), before))

@@ -20,24 +20,27 @@ pub mod plan;
 mod ready;
 mod returned;
 mod volumes;
+mod waiting;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::facts::{Backend, Facts, Refusal, Tier};
-use super::spec::{Role, SandboxSpec};
+use super::spec::{Role, SandboxSpec, WORK_DIR};
 use super::volumes::Volumes;
-use super::{BoxFuture, LayerState, LayerStatus, Running, Sandbox, StartError};
+use super::{BoxFuture, LayerState, LayerStatus, Running, Sandbox, StartError, Waiting};
 use crate::seccomp;
 use alive::Containers;
 use client::Client;
+use container::Started;
 use engine::Engine;
 use host_files::HostFiles;
 use image::Source;
 use place::Place;
 use plan::{DockerPlan, Identity};
 use ready::Ready;
+use waiting::Waiter;
 
 /// The longest that the engine may take for a short answer.
 const ANSWER: Duration = Duration::from_secs(15);
@@ -171,6 +174,23 @@ impl Usable {
         Ok(Self { client, engine, place, profiles, containers: Containers::new(), ready })
     }
 
+    /// Starts a container and the program in it; gives the image too.
+    async fn start(
+        &self,
+        spec: &SandboxSpec,
+        waits_for: Option<PathBuf>,
+    ) -> Result<(Started, String), StartError> {
+        let image = self.ready.image().await?;
+        let mut plan: DockerPlan = plan::lower(spec, &image.id, &HostFiles::read(spec)?)?;
+        plan.program.waits_for = waits_for;
+        let identity = self.identity(spec.role);
+        match container::start(&self.client, &self.containers, plan, &identity).await {
+            Ok(started) => Ok((started, image.id)),
+            Err(error @ StartError::Stage { .. }) => Err(self.ready.explain(&image, error).await),
+            Err(error) => Err(error),
+        }
+    }
+
     fn identity(&self, role: Role) -> Identity {
         let profile = match role {
             Role::Run => &self.profiles.run,
@@ -215,15 +235,21 @@ impl Sandbox for DockerSandbox {
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
         Box::pin(async move {
+            let (started, _) = self.usable()?.start(spec, None).await?;
+            Ok(started.run(Vec::new()))
+        })
+    }
+
+    fn start_waiting<'a>(
+        &'a self,
+        spec: &'a SandboxSpec,
+        script: &'a Path,
+    ) -> BoxFuture<'a, Result<Box<dyn Waiting>, StartError>> {
+        Box::pin(async move {
             let usable = self.usable()?;
-            let image = usable.ready.image().await?;
-            let plan: DockerPlan = plan::lower(spec, &image.id, &HostFiles::read(spec)?)?;
-            let identity = usable.identity(spec.role);
-            let started = container::start(&usable.client, &usable.containers, &plan, &identity).await;
-            match started {
-                Err(error @ StartError::Stage { .. }) => Err(usable.ready.explain(&image, error).await),
-                other => other,
-            }
+            let script = Path::new(WORK_DIR).join(script);
+            let (started, image) = usable.start(spec, Some(script)).await?;
+            Ok(Box::new(Waiter::new(started, Arc::clone(usable), image)) as Box<dyn Waiting>)
         })
     }
 

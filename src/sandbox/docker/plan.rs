@@ -95,6 +95,8 @@ pub struct Program {
     pub returned: Vec<PathBuf>,
     /// Whether it gets a private channel on descriptor 3.
     pub channel: bool,
+    /// The script that it waits for, where that comes later.
+    pub waits_for: Option<PathBuf>,
 }
 
 fn names_only<S: serde::Serializer>(env: &BTreeMap<String, String>, out: S) -> Result<S::Ok, S::Error> {
@@ -140,6 +142,7 @@ pub fn lower(spec: &SandboxSpec, image: &str, host: &HostFiles) -> Result<Docker
         writable: own.chain(written).chain(returned.iter().cloned()).collect(),
         returned,
         channel: spec.channel,
+        waits_for: None,
     };
     Ok(DockerPlan {
         image: image.to_owned(),

@@ -74,6 +74,11 @@ impl Ready {
         })
     }
 
+    /// Whether this is the image that a container is made of now.
+    pub fn is(&self, id: &str) -> bool {
+        matches!(&*self.state.borrow(), State::There(image) if image.id == id)
+    }
+
     /// The better explanation for a container that was not started: the engine or the image has gone meanwhile.
     pub async fn explain(&self, used: &Image, error: StartError) -> StartError {
         let refusal = match Engine::ask(&self.client).await {

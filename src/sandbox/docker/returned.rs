@@ -1,5 +1,5 @@
-//! Files that a program changed in a folder of the host, on their way back. The container names them, so each name is
-//! checked, and none replaces a link.
+//! Files on their way out of a container: those that a program changed in a folder of the host, and those that it left
+//! to be shown. The container names them, so each name is checked, and each size bounded.
 
 use std::path::PathBuf;
 
@@ -10,6 +10,8 @@ use super::frame::FrameError;
 use super::host_files::may_return;
 use super::place::random;
 use super::plan::DockerPlan;
+use crate::sandbox::LeftFile;
+use crate::sandbox::spec::OUTPUT_DIR;
 
 /// What comes back from one container.
 pub struct Returned {
@@ -17,7 +19,14 @@ pub struct Returned {
     /// Bytes that may still come.
     budget: u64,
     open: Option<Coming>,
+    left: Vec<LeftFile>,
+    /// Bytes of shown files that may still come.
+    room: usize,
 }
+
+/// Files that are shown, and their bytes together.
+const MOST_LEFT: usize = 100;
+const LARGEST_LEFT: usize = 32 << 20;
 
 /// A file that is coming: written beside its name, and put in place when it is whole.
 struct Coming {
@@ -29,7 +38,13 @@ struct Coming {
 impl Returned {
     /// Nothing yet.
     pub fn new(plan: &DockerPlan) -> Self {
-        Self { folders: plan.program.returned.clone(), budget: plan.limits.disk, open: None }
+        Self {
+            folders: plan.program.returned.clone(),
+            budget: plan.limits.disk,
+            open: None,
+            left: Vec::new(),
+            room: LARGEST_LEFT,
+        }
     }
 
     /// The next file begins, the one before is whole.
@@ -48,18 +63,42 @@ impl Returned {
         Ok(())
     }
 
+    /// A file begins that is shown, the one before is whole.
+    pub async fn left(&mut self, path: PathBuf, size: u64) -> Result<(), FrameError> {
+        self.finish().await?;
+        if self.left.len() == MOST_LEFT || !may_return(&path, &[OUTPUT_DIR.into()]) {
+            return Err(FrameError::File(format!("it showed {}", path.display())));
+        }
+        self.left.push(LeftFile { path, size, content: (size == 0).then(Vec::new) });
+        Ok(())
+    }
+
     /// A piece of the file.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), FrameError> {
-        let Some(coming) = &mut self.open else { return Err(FrameError::Malformed) };
         self.budget = self
             .budget
             .checked_sub(bytes.len() as u64)
             .ok_or_else(|| FrameError::File("it gave back more than its disk limit".to_owned()))?;
-        coming.file.write_all(bytes).await.map_err(|error| coming.failed(&error))
+        match (&mut self.open, self.left.last_mut()) {
+            (Some(coming), _) => coming.file.write_all(bytes).await.map_err(|error| coming.failed(&error)),
+            (None, Some(left)) if bytes.len() <= self.room => {
+                self.room -= bytes.len();
+                left.content.get_or_insert_default().extend(bytes);
+                Ok(())
+            }
+            (None, Some(_)) => Err(FrameError::File("it showed more than is taken".to_owned())),
+            (None, None) => Err(FrameError::Malformed),
+        }
+    }
+
+    /// Nothing more comes; gives the files that are shown.
+    pub async fn all(mut self) -> Result<Vec<LeftFile>, FrameError> {
+        self.finish().await?;
+        Ok(std::mem::take(&mut self.left))
     }
 
     /// The last file is whole.
-    pub async fn finish(&mut self) -> Result<(), FrameError> {
+    async fn finish(&mut self) -> Result<(), FrameError> {
         let Some(mut coming) = self.open.take() else { return Ok(()) };
         let placed = match coming.file.flush().await {
             Ok(()) => tokio::fs::rename(&coming.beside, &coming.path).await,
