@@ -1,10 +1,14 @@
 //! What a person types: flags and subcommands, turned into validated settings. It starts nothing.
 
+pub mod config_file;
+pub mod sources;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::audit::{AuditSettings, Scripts};
 use crate::environment::{PythonVersion, SourceBuilds};
 use crate::execution::user_mount::UserMount;
 use crate::install::Client;
@@ -13,16 +17,26 @@ use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{InterpreterKind, SessionSettings};
 use crate::settings::{Settings, ToolFamily};
 
+/// What the end of this program means; the README says the same.
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 a script that is not valid, or a machine that cannot run scripts; 2 a \
+    wrong flag, variable or configuration file; 124 the time of `run` was up; 125 this program failed and nothing was \
+    run. `run` otherwise ends as its script did, with 128 and the number where a signal ended it.\n\nEvery option for \
+    runs is also a key of the configuration file, and an environment variable: MCP_PYTHON_EXEC_SANDBOX_ and the name in \
+    capitals. `config show` prints them all with their origin.";
+
 /// Runs Python that an AI agent wrote, in a sandbox that is built for that one run and thrown away.
 ///
 /// Without a subcommand it is an MCP server on standard input and output: let your agent start it. To try it
 /// yourself, use `run`: echo "print('hello')" | mcp-python-exec-sandbox run -
 #[derive(Debug, Parser)]
-#[command(version, args_conflicts_with_subcommands = false, max_term_width = 100)]
+#[command(version, args_conflicts_with_subcommands = false, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
     /// Flags of the server and of every subcommand that runs something.
     #[command(flatten)]
     pub options: Options,
+    /// Configuration file to use instead of the usual one; flags and environment variables go before it
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Options for every run")]
+    pub config: Option<PathBuf>,
     /// What to do instead of serving.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -45,12 +59,22 @@ pub enum Command {
         /// The client
         client: Client,
     },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
     /// Tell what this machine can do, layer by layer, and how to get more
     Doctor {
         /// As JSON
         #[arg(long)]
         json: bool,
     },
+    /// The settings, and where each comes from
+    #[command(subcommand)]
+    Config(ConfigAction),
     /// Show, empty or fill what is kept of packages and environments
     Cache {
         /// What to do with it.
@@ -63,6 +87,13 @@ pub enum Command {
         #[command(subcommand)]
         action: PolicyAction,
     },
+}
+
+/// What to do with the settings.
+#[derive(Debug, Subcommand)]
+pub enum ConfigAction {
+    /// Print every setting, with its origin: default, file, environment or flag
+    Show,
 }
 
 /// What to do with packages and environments on disk.
@@ -189,6 +220,12 @@ pub struct RunArgs {
     /// Print the plan of the sandbox instead of running the script
     #[arg(long)]
     pub explain: bool,
+    /// Folder for the figures that the script leaves open, and for pictures in its output/
+    #[arg(long, value_name = "FOLDER")]
+    pub save_figures: Option<PathBuf>,
+    /// Open the saved figures
+    #[arg(long, requires = "save_figures")]
+    pub open: bool,
 }
 
 /// Arguments of `validate`.
@@ -203,6 +240,7 @@ pub struct ValidateArgs {
 
 /// Flags of the server.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(next_help_heading = "Options for every run")]
 pub struct Options {
     /// Python to run, such as 3.13; without it 3.13, or the newest that can be had
@@ -261,8 +299,8 @@ pub struct Options {
     /// uv to use: a path, or a name to look for on PATH
     #[arg(long, global = true, value_name = "PATH")]
     pub uv_path: Option<PathBuf>,
-    /// Environment variable that scripts may see; may be repeated
-    #[arg(long, global = true, value_name = "NAME")]
+    /// Environment variable that scripts may see; may be repeated, or several separated by commas
+    #[arg(long, global = true, value_name = "NAME", value_delimiter = ',')]
     pub pass_env: Vec<String>,
     /// Folder for packages and environments; without it, one in your cache folder
     #[arg(long, global = true, value_name = "FOLDER")]
@@ -285,6 +323,12 @@ pub struct Options {
     /// As --mount, and takes the root and home directories, too
     #[arg(long = "mount-home", global = true, value_name = "HOST:NAME[:rw]")]
     pub home_mounts: Vec<UserMount>,
+    /// File to which a line of JSON is appended for every call and every `run`
+    #[arg(long, global = true, value_name = "FILE")]
+    pub audit_log: Option<PathBuf>,
+    /// Write the text of scripts into the audit log, beside their hash
+    #[arg(long, global = true)]
+    pub audit_scripts: bool,
     /// Tools that clients see; several separated by commas
     #[arg(
         long,
@@ -403,6 +447,9 @@ impl Options {
                 self.default_timeout, self.max_timeout
             )));
         }
+        if self.audit_scripts && self.audit_log.is_none() {
+            return Err(conflict("--audit-scripts needs --audit-log FILE".to_owned()));
+        }
         if let Some(name) = self.pass_env.iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(conflict(format!("--pass-env takes the name of a variable, not {name:?}")));
         }
@@ -446,6 +493,10 @@ impl Options {
             source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
             mounts,
+            audit: self.audit_log.map(|file| AuditSettings {
+                file,
+                scripts: if self.audit_scripts { Scripts::Text } else { Scripts::Hash },
+            }),
             tools: self.tools,
             sessions: SessionSettings {
                 max_sandboxes: usize::from(self.max_sandboxes),
@@ -539,7 +590,7 @@ mod tests {
 
     #[test]
     fn values_that_contradict_are_refused_with_exit_code_two() {
-        let wrong: [&[&str]; 18] = [
+        let wrong: [&[&str]; 19] = [
             &["--memory-limit", "0"],
             &["--memory-limit=-1G"],
             &["--memory-limit", "1M"],
@@ -557,6 +608,7 @@ mod tests {
             &["--python-version", "2.7"],
             &["--sandbox-backend", "jail"],
             &["--pass-env", "A=B"],
+            &["--audit-scripts"],
             &["--no-such-flag"],
         ];
         for args in wrong {

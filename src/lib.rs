@@ -19,6 +19,7 @@
 //!   nothing is started here.*
 //! - [`commands`]: what a person types. *Invariant: only this room and `main` print and choose exit codes.*
 //! - [`install`]: clients' own configuration. *Invariant: what this program did not write stays as it is.*
+//! - [`audit`]: a line for every call, for whoever has to know later. *Invariant: no call goes unwritten without a word.*
 //! - [`server`]: the MCP face. *Invariant: the protocol library's types stay inside; no backend is named.*
 //! - [`session`]: stateful sandboxes and the driver inside them. *Invariant: what comes out of a sandbox is hostile; it
 //!   knows neither the protocol nor the backend.*
@@ -36,6 +37,7 @@
 //! `sandbox` -> `launcher`
 //! (which takes only the plan) -> `seccomp`.
 
+pub mod audit;
 pub mod cli;
 pub mod commands;
 pub mod environment;

@@ -112,6 +112,15 @@ fn an_answer_that_is_old_serves_while_a_new_one_is_looked_for() {
 }
 
 #[test]
+fn a_run_from_the_command_line_leaves_a_compiled_environment() {
+    let index = Index::of(&[wheel("alpha", "1.0")]);
+    let stage = Stage::new(&index.at("/simple"));
+    stage.run(&["alpha"], "import alpha").succeeded();
+    let bytecode = |kept: &std::path::PathBuf| kept.extension().is_some_and(|kind| kind == "pyc");
+    assert!(stage.kept().keys().any(bytecode), "{:?}", stage.kept().keys());
+}
+
+#[test]
 fn many_runs_leave_nothing_behind() {
     let index = Index::of(&[wheel("alpha", "1.0"), wheel("beta", "1.0")]);
     let stage = Stage::new(&index.at("/simple"));

@@ -6,12 +6,17 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use super::{fail, print};
+use crate::cli::sources::{Origin, Setting};
 use crate::cli::{Cli, InstallArgs};
 use crate::environment::HostEnv;
 use crate::install::{Change, Client, ENTRY, Edit, Entry, FileError, System, Written, link, rewrite};
 
 /// Adds this server to a client, or prints what would be added.
-pub fn install(args: InstallArgs) -> ExitCode {
+pub fn install(args: InstallArgs, settings: &[Setting]) -> ExitCode {
+    if let Some(flag) = settings.iter().find(|setting| setting.origin == Origin::Flag) {
+        // It would be for this process, which has no use for it.
+        return fail(&format!("flags for the server follow two dashes: install ... -- --{} ...", flag.name));
+    }
     let entry = match entry(args.server) {
         Ok(entry) => entry,
         Err(error) => return fail(&error),

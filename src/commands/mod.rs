@@ -1,13 +1,17 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
 mod cache;
+mod config;
 mod doctor;
+mod figures;
 mod image;
 mod install;
+mod manual;
 pub mod policy;
 mod progress;
 mod run;
 mod serve;
+mod terminal;
 mod validate;
 
 use std::io::Write;
@@ -16,9 +20,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
-
-use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
+use crate::audit::{AuditError, AuditLog};
+use crate::cli::sources::{self, ParseError, Parsed};
+use crate::cli::{Command, ConfigAction, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
 use crate::execution::{Engine, ExecutionError};
 use crate::sandbox::docker::DockerOptions;
@@ -29,12 +33,24 @@ use crate::settings::Settings;
 /// Exit code where this program itself failed and nothing of a script was run, as `env` and `docker run` use it.
 pub const FAILED: u8 = 125;
 
+/// Exit code where the command line, an environment variable or the configuration file is wrong.
+pub const USAGE: u8 = 2;
+
 /// Exit code of `run` after a timeout, as `timeout` uses it.
 pub const TIMED_OUT: u8 = 124;
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let words: Vec<_> = std::env::args_os().collect();
+    let parsed = match sources::parse(&words, &HostEnv::capture()) {
+        Ok(parsed) => parsed,
+        Err(ParseError::CommandLine(error)) => error.exit(),
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let Parsed { cli, settings: shown, file } = parsed;
     let settings = match cli.options.settings() {
         Ok(settings) => settings,
         Err(error) => error.exit(),
@@ -51,8 +67,11 @@ pub fn main() -> ExitCode {
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
             Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
             Some(Command::Cache { action }) => cache::cache(settings, action).await,
-            Some(Command::Install(args)) => install::install(args),
+            Some(Command::Install(args)) => install::install(args, &shown),
+            Some(Command::Completions { shell }) => manual::completions(shell),
+            Some(Command::Man) => manual::page(),
             Some(Command::Uninstall { client }) => install::uninstall(client),
+            Some(Command::Config(ConfigAction::Show)) => config::show(&shown, file.as_deref()),
             Some(Command::Policy { action }) => policy_action(action),
             Some(Command::Image(command)) => image::image(settings, command).await,
         }
@@ -66,7 +85,7 @@ pub fn main() -> ExitCode {
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
-    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    let ansi = terminal::look(&std::io::stderr()) == terminal::Look::Colours;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
 }
 
@@ -159,6 +178,12 @@ fn is_root() -> bool {
 #[cfg(not(native))]
 fn is_root() -> bool {
     false
+}
+
+/// The audit log that the settings ask for.
+fn audit(settings: &Settings) -> Result<Option<Arc<AuditLog>>, AuditError> {
+    let wanted = settings.audit.clone();
+    wanted.map(|wanted| AuditLog::open(wanted, settings.limits)).transpose()
 }
 
 /// How long this program waits at its end until everything that it started is gone.

@@ -264,6 +264,7 @@ impl Engine {
             timed_out: finished.timed_out,
             duration,
             python: environment.interpreter.version.clone(),
+            environment: Arc::clone(&environment.key),
             backend: facts.backend,
             tier,
             layers: finished.layers,

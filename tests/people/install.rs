@@ -82,3 +82,12 @@ fn flags_that_the_server_would_not_take_are_not_written() {
     }
     assert_eq!(fs::read_dir(home.path()).expect("readable").count(), 0);
 }
+
+#[test]
+fn flags_in_the_wrong_place_are_not_lost_without_a_word() {
+    let home = tempfile::tempdir().expect("a folder");
+    let refused = run(home.path(), &["install", "cursor", "--pool-size", "2"]);
+    assert_eq!(refused.status.code(), Some(125), "{refused:?}");
+    assert!(stderr(&refused).contains("install ... -- --pool-size"), "{refused:?}");
+    assert_eq!(fs::read_dir(home.path()).expect("readable").count(), 0);
+}

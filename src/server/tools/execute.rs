@@ -56,6 +56,7 @@ impl ExecuteTools {
         (call.progress)(Progress::Queued);
         let _place = call.gate.enter().await;
         let mut result = self.executor.execute(request, call.progress).await;
+        call.audit.run(&result);
         if let Some(note) = lowered {
             match &mut result {
                 Ok(report) => report.notes.push(note),
