@@ -256,6 +256,9 @@ pub struct Options {
     /// own Dockerfile
     #[arg(long, global = true, value_name = "NAME")]
     pub docker_image: Option<String>,
+    /// Folder of a system-call policy of your own, in place of the built-in one; `policy export folder` writes a start
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub seccomp_policy: Option<PathBuf>,
     /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
     /// it `outbound`, or `host` where that cannot be had
     #[arg(long, global = true, value_enum)]
@@ -475,6 +478,7 @@ impl Options {
             backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
             require: self.require_sandbox.map(Tier::from),
             docker_image: self.docker_image,
+            seccomp_policy: self.seccomp_policy,
             network: self.network.unwrap_or(Network::Outbound),
             network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
             limits,

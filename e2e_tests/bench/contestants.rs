@@ -18,27 +18,36 @@ pub trait Contestant {
     /// Does the job once and gives what it printed.
     fn once(&mut self) -> Result<String, String>;
 
-    /// Processor time that it has used so far.
+    /// Processor time that it has used so far, with everybody else's where it cannot be told apart.
     fn cpu(&self) -> Duration;
+
+    /// When that is to be read.
+    fn meter(&self) -> Meter {
+        Meter::Rounds
+    }
 
     /// Gets ready for the next round, outside what is measured.
     fn rest(&mut self) {}
+}
+
+/// When processor time is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meter {
+    /// Before and after each job: others use the same clock.
+    Rounds,
+    /// Before the first and after the last job, so that what is done between jobs counts.
+    Whole,
 }
 
 /// A program that is started and waited for.
 pub struct Direct {
     name: String,
     words: Vec<OsString>,
-    cpu: Duration,
 }
 
 impl Direct {
     pub fn new(name: &str, words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        Self {
-            name: name.to_owned(),
-            words: words.into_iter().map(Into::into).collect(),
-            cpu: Duration::ZERO,
-        }
+        Self { name: name.to_owned(), words: words.into_iter().map(Into::into).collect() }
     }
 
     /// An interpreter with a script.
@@ -53,7 +62,6 @@ impl Contestant for Direct {
     }
 
     fn once(&mut self) -> Result<String, String> {
-        let before = machine::cpu_of_children();
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).env_clear().env("PATH", "/usr/bin:/bin").env("LANG", "C.UTF-8");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -64,7 +72,6 @@ impl Contestant for Direct {
             stdout.read_to_end(&mut printed).map_err(|error| error.to_string())?;
         }
         let status = child.wait().map_err(|error| error.to_string())?;
-        self.cpu += machine::cpu_of_children().saturating_sub(before);
         if !status.success() {
             return Err(format!("{} ended with {status}", self.name));
         }
@@ -72,7 +79,7 @@ impl Contestant for Direct {
     }
 
     fn cpu(&self) -> Duration {
-        self.cpu
+        machine::cpu_of_children()
     }
 }
 
@@ -130,6 +137,10 @@ impl Contestant for Call {
         machine::cpu_of_tree(self.server.pid())
     }
 
+    fn meter(&self) -> Meter {
+        Meter::Whole
+    }
+
     fn rest(&mut self) {
         std::thread::sleep(self.pause);
     }
@@ -156,13 +167,16 @@ impl Times {
 pub fn race(rounds: usize, contestants: &mut [Box<dyn Contestant>]) -> Result<Vec<Times>, String> {
     let mut times: Vec<Times> = contestants.iter().map(|one| Times::new(one.name())).collect();
     let before: Vec<Duration> = contestants.iter().map(|one| one.cpu()).collect();
+    let mut used = vec![Duration::ZERO; contestants.len()];
     let count = contestants.len();
     for round in 0..rounds {
         for turn in 0..count {
             let which = (round + turn) % count;
+            let cpu = contestants[which].cpu();
             let (clock, started) = (machine::monotonic(), Instant::now());
             let printed = contestants[which].once()?;
             times[which].total.push(started.elapsed());
+            used[which] += contestants[which].cpu().saturating_sub(cpu);
             let told = printed.lines().next().and_then(|line| line.trim().parse().ok());
             let told = told.map(Duration::from_nanos).and_then(|at| at.checked_sub(clock));
             times[which].first.extend(told);
@@ -171,7 +185,9 @@ pub fn race(rounds: usize, contestants: &mut [Box<dyn Contestant>]) -> Result<Ve
     }
     let rounds = u32::try_from(rounds).unwrap_or(1).max(1);
     for (which, one) in contestants.iter().enumerate() {
-        times[which].cpu = one.cpu().saturating_sub(before[which]) / rounds;
+        let whole = one.cpu().saturating_sub(before[which]);
+        let all = if one.meter() == Meter::Whole { whole } else { used[which] };
+        times[which].cpu = all / rounds;
     }
     Ok(times)
 }

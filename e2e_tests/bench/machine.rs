@@ -51,9 +51,10 @@ pub fn cpu_of_children() -> Duration {
     stat("self").map_or(Duration::ZERO, |stat| ticks(stat.children))
 }
 
-/// Processor time of a process and of its children that have been waited for.
-pub fn cpu_of_tree(pid: u32) -> Duration {
-    stat(&pid.to_string()).map_or(Duration::ZERO, |stat| ticks(stat.own + stat.children))
+/// Processor time of a process, of all that live below it, and of what these have waited for.
+pub fn cpu_of_tree(root: u32) -> Duration {
+    let stats = tree(root).into_iter().filter_map(|pid| stat(&pid.to_string()));
+    stats.map(|stat| ticks(stat.own + stat.children)).sum()
 }
 
 struct Stat {

@@ -22,10 +22,7 @@ use setting::{Flags, Setting};
 fn main() -> ExitCode {
     // The library starts launchers by executing this program again.
     #[cfg(target_os = "linux")]
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == mcp_python_exec_sandbox::launcher::ENTRY)
-    {
-        mcp_python_exec_sandbox::launcher::main();
-    }
+    mcp_python_exec_sandbox::launcher::enter_if_asked();
     match run(Flags::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -4,6 +4,7 @@
 
 mod cases;
 mod server;
+mod waiting;
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -100,8 +100,36 @@ impl Server {
         }
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn run(&mut self, script: &str) -> Ended {
-        let arguments = json!({"script": script, "timeout_seconds": 60});
+        self.run_with_timeout(script, 60)
+    }
+
+    /// Sends all scripts at once and gives what they printed, in their order.
+    pub fn run_together(&mut self, scripts: &[String]) -> Vec<String> {
+        for (number, script) in scripts.iter().enumerate() {
+            let params = json!({"name": "execute_python", "arguments": {"script": script}});
+            self.send(&json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}));
+        }
+        let mut printed = vec![String::new(); scripts.len()];
+        for _ in scripts {
+            let mut line = String::new();
+            self.stdout.read_line(&mut line).expect("the server answers");
+            let message: Value = serde_json::from_str(&line).expect("every line is JSON");
+            let number = message["id"].as_u64().and_then(|id| usize::try_from(id).ok()).expect("an id");
+            let stdout = &message["result"]["structuredContent"]["stdout"];
+            stdout.as_str().unwrap_or("nothing").clone_into(&mut printed[number]);
+        }
+        printed
+    }
+
+    pub fn run_with_timeout(&mut self, script: &str, seconds: u32) -> Ended {
+        // A log that nobody reads would stop the server once the pipe is full.
+        self.log();
+        let arguments = json!({"script": script, "timeout_seconds": seconds});
         let result = self.ask("tools/call", &json!({"name": "execute_python", "arguments": arguments}));
         let structured = &result["structuredContent"];
         let text = |name: &str| structured[name].as_str().unwrap_or_default().to_owned();
@@ -116,7 +144,6 @@ impl Server {
     pub fn run_waiting(&mut self, script: &str) -> Option<Ended> {
         let mut last = None;
         for _ in 0..TRIES {
-            self.log();
             let ended = self.run(script);
             if self.log().contains(USED) {
                 return Some(ended);

@@ -20,12 +20,12 @@ fn calls_over_standard_input_are_read_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("audit.jsonl");
     let mut server = Server::start(&["--audit-log", file.to_str().expect("plain")]);
-    let call = json!({
+    let request = json!({
         "name": "execute_python",
         "arguments": {"script": "print('audited')", "timeout_seconds": 60},
         "_meta": {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
     });
-    let answer = server.request("tools/call", call);
+    let answer = server.request("tools/call", request);
     assert_eq!(answer["result"]["structuredContent"]["exit_code"], 0, "{answer}");
     server.run("import sys; sys.exit(5)");
     server.tool("execute_python", json!({"script": "while True: pass", "timeout_seconds": 1}));

@@ -81,12 +81,14 @@ pub fn main() -> ExitCode {
     code
 }
 
-/// `RUST_LOG` chooses what is logged; standard output is the protocol's.
+/// `RUST_LOG` chooses what is logged, and of which stages the time is told; standard output is the protocol's.
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
     let ansi = terminal::look(&std::io::stderr()) == terminal::Look::Colours;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+    let stages = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_span_events(stages);
+    log.with_writer(std::io::stderr).with_ansi(ansi).init();
 }
 
 fn policy_action(action: PolicyAction) -> ExitCode {
@@ -145,7 +147,9 @@ async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
         image: settings.docker_image.clone(),
         folder: settings.data_dir.clone().or_else(cache).map(|folder| folder.join("docker")),
     };
-    select(settings.backend, settings.require, &docker).await.map_err(|error| error.to_string())
+    let own = settings.seccomp_policy.as_deref().map(policy::load).transpose();
+    let own = own.map_err(|error| format!("--seccomp-policy: {error}"))?.map(Arc::new);
+    select(settings.backend, settings.require, &docker, own).await.map_err(|error| error.to_string())
 }
 
 fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {

@@ -141,7 +141,7 @@ async fn pass_through(
         None => None,
     };
     #[cfg(not(native))]
-    let files = None;
+    let files: Files = args.save_figures.as_ref().and(None);
     (end, files)
 }
 

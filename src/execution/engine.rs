@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tracing::{Instrument as _, debug_span};
 
 use super::failure;
 use super::overview::Overview;
@@ -16,10 +17,10 @@ use super::request::{ExecutionRequest, Progress, ProgressSink};
 use super::run::{self, Finished, RunError};
 use super::user_mount::UserMount;
 use super::validation::Validation;
-use super::{Execute, check, warm};
+use super::{Execute, check, missing, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
 use crate::sandbox::spec::{Command, HOME_DIR, InlineFile, Network, Role, SandboxSpec, USER_NAME, WORK_DIR};
-use crate::sandbox::{BoxFuture, Running, Sandbox, StartError, Tier};
+use crate::sandbox::{BoxFuture, ExitStatus, Running, Sandbox, StartError, Tier};
 use crate::script::{self, Analysis};
 use crate::settings::Settings;
 
@@ -156,10 +157,11 @@ impl Engine {
         progress: ProgressSink,
     ) -> Result<ExecutionReport, ExecutionError> {
         let arrived = Instant::now();
-        let _place = self.place(&progress).await?;
+        let _place = self.place(&progress).instrument(debug_span!("queue")).await?;
         let deadline = Instant::now() + request.timeout;
         let _run = self.pool.begin_run();
-        let mut prepared = self.prepare(&request, deadline, &progress).await?;
+        let prepare = self.prepare(&request, deadline, &progress);
+        let mut prepared = prepare.instrument(debug_span!("prepare")).await?;
         let mut finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
         if let Err(RunError::Start(StartError::ProgramMissing(path))) = &finished {
             // Somebody has cleared the store since the environment was made: once more, from the beginning.
@@ -182,8 +184,10 @@ impl Engine {
         deadline: Instant,
         progress: &ProgressSink,
     ) -> Result<Finished, RunError> {
-        let running = self.start(prepared, script, deadline).await?;
-        run::attend(running, deadline, self.settings.max_output_bytes, Some(progress)).await
+        let start = self.start(prepared, script, deadline);
+        let running = start.instrument(debug_span!("start")).await?;
+        let limit = self.settings.max_output_bytes;
+        run::attend(running, deadline, limit, Some(progress)).instrument(debug_span!("attend")).await
     }
 
     /// Takes a sandbox that waits for a script, or builds one.
@@ -256,6 +260,9 @@ impl Engine {
         let tier = facts.tier.as_ref().copied().unwrap_or(Tier::None);
         if tier == Tier::None {
             notes.insert(0, "unconfined: this ran on the host without any isolation".to_owned());
+        }
+        if finished.outcome.status == ExitStatus::Exited(1) {
+            notes.extend(missing::in_run(&finished.stderr.text));
         }
         ExecutionReport {
             stdout: finished.stdout,

@@ -1,17 +1,18 @@
 //! The child side: carries a launch plan out, layer by layer, and executes the program.
 //!
-//! It is a process of its own, the same binary re-executed, with one thread as long as it forks, so that it may
-//! allocate freely. Three processes at most: the guard (the server's child, outside), the init (process 1 of the run's
+//! It is a process of its own, forked from the nursery, which is the same binary re-executed, with one thread as long as
+//! it forks, so that it may allocate freely. Three processes at most: the guard (outside), the init (process 1 of the run's
 //! process namespace) and the worker, which becomes the program. Without namespaces, a monitor takes the place of the
-//! first two. Where a run has control groups, a keeper outside of them is the server's child instead.
+//! first two. Where a run has control groups, a keeper stays outside of them.
 //!
 //! Invariants: it decides nothing, it knows only the plan; a layer that cannot be set up ends the run; what was
 //! enforced is reported, not assumed. It never knows scripts, packages, MCP, tokio or tracing.
 
 mod caps;
 pub mod cleanup;
-mod descendants;
+mod deputy;
 mod exec;
+mod family;
 mod guard;
 mod init;
 mod keeper;
@@ -21,6 +22,7 @@ mod memory_files;
 mod monitor;
 mod mounts;
 mod namespaces;
+pub mod nursery;
 mod receive;
 mod scope;
 mod seccomp;
@@ -51,25 +53,48 @@ struct Launch {
     /// The far end of the program's private channel.
     channel: Option<OwnedFd>,
     clock: Clock,
+    /// In the worker: where the descriptor goes on which the run's deputy answers, where it has one.
+    deputy: Option<OwnedFd>,
     /// Layers that stood before the supervisor started.
     layers: Vec<LayerStatus>,
     /// The worker's way of handing a listener for memory files to its supervisor.
     sealing: Option<OwnedFd>,
 }
 
-/// Reads a plan from the socket on descriptor 0, carries it out and never returns.
+/// The hidden argument that makes this program the nursery of launchers.
+pub const NURSERY: &str = "__launchers";
+
+/// Takes this process over where its first argument says so.
+pub fn enter_if_asked() {
+    match std::env::args_os().nth(1) {
+        Some(argument) if argument == NURSERY => nursery::main(),
+        Some(argument) if argument == ENTRY => main(),
+        _ => {}
+    }
+}
+
+/// One launcher: reads a plan from the socket on descriptor 0, carries it out and never returns.
 pub fn main() -> ! {
+    // SAFETY: this process is started with the socket on descriptor 0; nothing else owns it.
+    let socket = unsafe { sys::adopt(0) };
+    match receive::moved_away(socket) {
+        Ok(socket) => launch(socket),
+        Err(_) => sys::exit_now(EXIT_UNUSABLE),
+    }
+}
+
+/// Reads a plan from the socket, carries it out and never returns.
+fn launch(socket: OwnedFd) -> ! {
     let clock = Clock::start();
     // A session of its own from the start: the scheduler weighs sessions against each other.
     let _ = rustix::process::setsid();
-    // SAFETY: the server starts this process with the socket on descriptor 0; nothing else owns it.
-    let socket = unsafe { sys::adopt(0) };
-    let Ok(mut reporter) = Reporter::take(socket) else { sys::exit_now(EXIT_UNUSABLE) };
+    let mut reporter = Reporter::new(socket);
     let (plan, channel) = match reporter.receive_plan() {
         Ok(received) => received,
         Err(error) => reporter.fail(&Failed::io("plan", "reading the plan", &error)),
     };
-    let mut launch = Launch { plan, reporter, channel, clock, layers: Vec::new(), sealing: None };
+    let mut launch =
+        Launch { plan, reporter, channel, clock, deputy: None, layers: Vec::new(), sealing: None };
     launch.clock.mark("plan");
     match keeper::start(&mut launch) {
         Ok(layer) => launch.layers.extend(layer),

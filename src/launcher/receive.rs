@@ -22,14 +22,24 @@ pub struct Reporter {
     socket: OwnedFd,
 }
 
+/// Moves a socket away from descriptor 0, closed at exec, and puts `/dev/null` there.
+pub fn moved_away(socket: OwnedFd) -> io::Result<OwnedFd> {
+    let moved = rustix::io::fcntl_dupfd_cloexec(&socket, FIRST_OWN_DESCRIPTOR)?;
+    // Descriptor 0 stays owned by number: `place` closes the socket's first copy.
+    std::mem::forget(socket);
+    super::silence(&[0]).map_err(|failed| io::Error::other(failed.0.detail))?;
+    Ok(moved)
+}
+
+/// A copy of a descriptor above all that a program is given.
+pub fn above_all(descriptor: &OwnedFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, FIRST_OWN_DESCRIPTOR)?)
+}
+
 impl Reporter {
-    /// Moves the socket away from descriptor 0, closed at exec, and puts `/dev/null` there.
-    pub fn take(socket: OwnedFd) -> io::Result<Self> {
-        let moved = rustix::io::fcntl_dupfd_cloexec(&socket, FIRST_OWN_DESCRIPTOR)?;
-        // Descriptor 0 stays owned by number: `place` closes the socket's first copy.
-        std::mem::forget(socket);
-        super::silence(&[0]).map_err(|failed| io::Error::other(failed.0.detail))?;
-        Ok(Self { socket: moved })
+    /// On this socket.
+    pub fn new(socket: OwnedFd) -> Self {
+        Self { socket }
     }
 
     /// Reads the plan and, where the server sent one along, the far end of the program's channel.

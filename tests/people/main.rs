@@ -6,6 +6,7 @@ mod config;
 mod documents;
 mod install;
 mod manual;
+mod packages;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -46,7 +46,6 @@ mod ours {
         runtime: Runtime,
         sandbox: LinuxSandbox,
         spec: SandboxSpec,
-        cpu: Duration,
     }
 
     impl Ours {
@@ -71,7 +70,7 @@ mod ours {
                 limits: Limits::default(),
                 channel: false,
             };
-            Ok(Self { runtime, sandbox, spec, cpu: Duration::ZERO })
+            Ok(Self { runtime, sandbox, spec })
         }
     }
 
@@ -81,12 +80,10 @@ mod ours {
         }
 
         fn once(&mut self) -> Result<String, String> {
-            let before = machine::cpu_of_children();
             let ended = self.runtime.block_on(async {
                 let mut running = self.sandbox.start(&self.spec).await.map_err(|error| error.to_string())?;
                 running.control.wait().await.map_err(|error| error.to_string())
             })?;
-            self.cpu += machine::cpu_of_children().saturating_sub(before);
             match ended.status {
                 ExitStatus::Exited(0) => Ok(String::new()),
                 status => Err(format!("{} ended with {status:?}", super::TRUE)),
@@ -94,7 +91,7 @@ mod ours {
         }
 
         fn cpu(&self) -> Duration {
-            self.cpu
+            machine::cpu_of_tree(std::process::id())
         }
     }
 }

@@ -145,8 +145,9 @@ impl Inner {
             let now = Instant::now();
             self.shelves().drain(now);
             while self.runs.processor_is_free(Instant::now()) && self.start_one().await {}
-            let next =
-                self.runs.next_change(Instant::now()).into_iter().chain(self.shelves().next_drain()).min();
+            let now = Instant::now();
+            let changes = [self.runs.next_change(now), self.shelves().next_change(now)];
+            let next = changes.into_iter().flatten().min();
             let later = async {
                 match next {
                     Some(at) => sleep_until(at).await,

@@ -1,7 +1,7 @@
 //! Runs under way, so that nothing is started in their way. Pure bookkeeping.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -30,8 +30,10 @@ impl Runs {
 
     /// Whether fewer young runs are under way than there are processors.
     pub fn processor_is_free(&self, now: Instant) -> bool {
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        self.young(now).count() < processors
+        // Found out once: the standard library reads files for it.
+        static PROCESSORS: OnceLock<usize> = OnceLock::new();
+        let count = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.young(now).count() < *PROCESSORS.get_or_init(count)
     }
 
     /// When that may change by time alone.

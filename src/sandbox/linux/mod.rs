@@ -8,6 +8,7 @@ mod confined;
 mod diagnosis;
 mod groups;
 pub mod host;
+mod launchers;
 pub mod lower;
 mod mode;
 mod observe;
@@ -21,22 +22,24 @@ mod waiting;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::facts::{Backend, Facts, LayerState, LayerStatus, Refusal, Tier};
 use super::spec::{Access, Limits, MountSource, Role, SandboxSpec};
 use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
+use crate::seccomp::folder::OwnPolicy;
 use groups::Groups;
 use host::HostLayout;
+use launchers::Launchers;
 use mode::Mode;
 use plan::{LaunchPlan, ProcessLimit, Supervision, WatchPlan};
 use private_folder::PrivateFolder;
-use spawn::Executable;
 use users::{User, Users};
 use waiting::{Terms, Waiter};
 
 /// The native backend on this machine.
 pub struct LinuxSandbox {
-    executable: Executable,
+    launchers: Launchers,
     host: HostLayout,
     users: Users,
     mode: Mode,
@@ -47,6 +50,8 @@ pub struct LinuxSandbox {
     shortfall: Option<Refusal>,
     /// Why the server cannot connect for runs, where it cannot.
     outbound: Result<(), String>,
+    /// The user's own system-call policy, where there is one.
+    policy: Option<Arc<OwnPolicy>>,
 }
 
 impl LinuxSandbox {
@@ -66,7 +71,7 @@ impl LinuxSandbox {
         let refusal = Refusal { reason: "not probed yet".to_owned(), remedy: String::new() };
         let facts = Facts { backend: Backend::Native, tier: Err(refusal), layers: Vec::new() };
         Self {
-            executable: Executable::open(),
+            launchers: Launchers::open(),
             host: HostLayout::gather(),
             users: Users::default(),
             mode,
@@ -74,6 +79,7 @@ impl LinuxSandbox {
             facts,
             shortfall: None,
             outbound: Err("there is no network namespace in this tier".to_owned()),
+            policy: None,
         }
     }
 
@@ -84,13 +90,13 @@ impl LinuxSandbox {
         own_writable_mounts(spec, id)?;
         let Some(folder) = self.private_folder(spec, id)? else {
             let plan = self.plan(spec, None, id)?;
-            return Ok((spawn::start(&self.executable, &plan, spec).await?, user));
+            return Ok((spawn::start(&self.launchers, &plan, spec).await?, user));
         };
         let placed = folder.place(spec);
         let plan = self.plan(&placed, Some(&folder), id)?;
         let work_dir = std::fs::File::open(folder.work())
             .map_err(|source| StartError::Io { context: "opening the work directory", source })?;
-        let mut running = spawn::start(&self.executable, &plan, &placed).await?;
+        let mut running = spawn::start(&self.launchers, &plan, &placed).await?;
         // From here on the supervisor removes it: it outlives a server that is killed.
         folder.release();
         running.work_dir = Some(work_dir.into());
@@ -109,9 +115,9 @@ impl LinuxSandbox {
         let id = user.as_ref().map(|user| user.id);
         let identity = way.identity(id.unwrap_or_default());
         own_writable_mounts(spec, id)?;
-        let terms = Terms::now(script, identity);
+        let terms = Terms::now(script, identity, &spec.mounts);
         let plan = lower::waiting(self.plan(spec, None, id)?, script)?;
-        let running = spawn::start(&self.executable, &plan, spec).await?;
+        let running = spawn::start(&self.launchers, &plan, spec).await?;
         Waiter::ready(with_user(running, user), terms).await
     }
 
@@ -159,10 +165,15 @@ impl LinuxSandbox {
                 lower::full(spec, &self.host, way.identity(user.unwrap_or_default()), proc)
             }
             Mode::Confined { abi } => {
-                confined::plan(spec, &confined::Ground { host: &self.host, folder: path, drop_to: user, abi })
+                let (host, shared_memory) = (&self.host, folder.shared_memory());
+                let ground = confined::Ground { host, folder: path, shared_memory, drop_to: user, abi };
+                confined::plan(spec, &ground)
             }
             Mode::Unconfined(supervision) => Ok(lower::unconfined(spec, supervision, Some(path.to_owned()))),
         }?;
+        if let Some(own) = &self.policy {
+            plan.seccomp = plan.seccomp.map(|policy| policy.replaced_by(own));
+        }
         self.limit_run(&mut plan, &spec.limits, folder);
         Ok(plan)
     }
@@ -178,6 +189,9 @@ impl LinuxSandbox {
         } else {
             watch.memory = Some(limits.memory);
             watch.processes = Some(limits.processes);
+        }
+        if watch.memory.is_some() && plan.isolation.is_none() {
+            watch.memory_folder = Some(folder.shared_memory().to_owned());
         }
         if plan.isolation.is_none() {
             watch.disk = Some((folder.inner().to_vec(), limits.disk));
@@ -296,6 +310,10 @@ struct WithUser {
 impl Control for WithUser {
     fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>> {
         self.control.wait()
+    }
+
+    fn begins(&mut self) {
+        self.control.begins();
     }
 
     fn kill(&mut self) {

@@ -63,7 +63,7 @@ async fn test(sandbox: &LinuxSandbox, allowed: u16, refused: u16) -> Result<(), 
     let user = sandbox.user(spec.role).map_err(words)?;
     let mut plan = sandbox.plan(&spec, None, user.as_ref().map(|user| user.id)).map_err(words)?;
     plan.program = Program::ConnectTest { allowed, refused };
-    spawn::self_test(&sandbox.executable, &plan, &spec).await.map(drop).map_err(words)
+    spawn::self_test(&sandbox.launchers, &plan, &spec).await.map(drop).map_err(words)
 }
 
 /// The layers of runs whose network is the host's for this reason.

@@ -1,13 +1,10 @@
 //! Starting a launcher and talking to it: the only place of this program where a process is started for a sandbox.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::net::{
@@ -19,9 +16,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
 
 use super::broker::Broker;
+use super::launchers::{Launcher, Launchers};
 use super::plan::{LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
 use crate::sandbox::spec::{Limits, SandboxSpec};
@@ -29,44 +26,19 @@ use crate::sandbox::{
     BoxFuture, Control, ExitStatus, LayerStatus, LimitHit, Outcome, Running, StartError, Usage, WaitError,
 };
 
-/// This program, held open since the start: an upgrade of the file on disk does not matter.
-pub struct Executable {
-    file: Option<File>,
-}
-
-impl Executable {
-    /// Opens the running program's own file.
-    pub fn open() -> Self {
-        Self { file: File::open("/proc/self/exe").ok() }
-    }
-
-    fn path(&self) -> PathBuf {
-        let by_descriptor = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        // Without /proc there is only the name.
-        self.file
-            .as_ref()
-            .map(by_descriptor)
-            .or_else(|| std::env::current_exe().ok())
-            .unwrap_or_else(|| "/proc/self/exe".into())
-    }
-}
-
 fn io_error(context: &'static str) -> impl Fn(io::Error) -> StartError {
     move |source| StartError::Io { context, source }
 }
 
-fn errno(context: &'static str) -> impl Fn(rustix::io::Errno) -> StartError {
-    move |error| StartError::Io { context, source: error.into() }
-}
-
 /// Starts a launcher, hands it the plan and waits until every layer stands.
 pub async fn start(
-    executable: &Executable,
+    launchers: &Launchers,
     plan: &LaunchPlan,
     spec: &SandboxSpec,
 ) -> Result<Running, StartError> {
-    let launched = launch(executable, plan, spec).await?;
-    let control = Box::new(NativeControl { link: launched.link, killed: false });
+    let launched = launch(launchers, plan, spec).await?;
+    let link = launched.link;
+    let control = Box::new(NativeControl { link, killed: false });
     Ok(Running {
         stdout: Box::new(launched.stdout),
         stderr: Box::new(launched.stderr),
@@ -80,11 +52,11 @@ pub async fn start(
 /// Carries out a plan whose program is the self-test. Returns the layers, once each of them has refused what it
 /// has to.
 pub async fn self_test(
-    executable: &Executable,
+    launchers: &Launchers,
     plan: &LaunchPlan,
     spec: &SandboxSpec,
 ) -> Result<Vec<LayerStatus>, StartError> {
-    let launched = launch(executable, plan, spec).await?;
+    let launched = launch(launchers, plan, spec).await?;
     let mut control = NativeControl { link: launched.link, killed: false };
     let failed = |detail: String| StartError::Stage { stage: "self-test".to_owned(), detail, errno: None };
     control.wait().await.map_err(|error| failed(error.to_string()))?;
@@ -106,26 +78,13 @@ struct Launched {
 }
 
 async fn launch(
-    executable: &Executable,
+    launchers: &Launchers,
     plan: &LaunchPlan,
     spec: &SandboxSpec,
 ) -> Result<Launched, StartError> {
-    let (ours, theirs) = StdUnixStream::pair().map_err(io_error("making a socket pair"))?;
-    let (stdout, stdout_end) = output_pipe()?;
-    let (stderr, stderr_end) = output_pipe()?;
     let (channel, channel_end) = channel(spec)?;
-    let child = Command::new(executable.path())
-        .arg0(env!("CARGO_PKG_NAME"))
-        .arg(crate::launcher::ENTRY)
-        .env_clear()
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::from(stdout_end))
-        .stderr(Stdio::from(stderr_end))
-        .spawn()
-        .map_err(io_error("starting the launcher"))?;
-    ours.set_nonblocking(true).map_err(io_error("preparing the launcher's socket"))?;
-    let socket = UnixStream::from_std(ours).map_err(io_error("preparing the launcher's socket"))?;
-    let mut link = Link::new(socket, child, Ending::of(plan), spec.limits);
+    let Launcher { socket, stdout, stderr } = launchers.start()?;
+    let mut link = Link::new(socket, Ending::of(plan), spec.limits);
     link.broker = Broker::for_run(spec);
     let mut conversation = Conversation { link: &mut link, work_dir: None };
     let sent = conversation.send_plan(plan, spec, channel_end).await;
@@ -137,14 +96,6 @@ async fn launch(
     };
     let work_dir = conversation.work_dir.take();
     Ok(Launched { stdout, stderr, channel, work_dir, layers, link })
-}
-
-fn output_pipe() -> Result<(pipe::Receiver, OwnedFd), StartError> {
-    let (read, write) =
-        rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(errno("making a pipe"))?;
-    rustix::io::ioctl_fionbio(&read, true).map_err(errno("preparing a pipe"))?;
-    let receiver = pipe::Receiver::from_owned_fd(read).map_err(io_error("preparing a pipe"))?;
-    Ok((receiver, write))
 }
 
 fn channel(spec: &SandboxSpec) -> Result<(Option<UnixStream>, Option<OwnedFd>), StartError> {
@@ -160,7 +111,6 @@ fn channel(spec: &SandboxSpec) -> Result<(Option<UnixStream>, Option<OwnedFd>), 
 /// The server's side of one launcher. Dropping it ends the run.
 struct Link {
     socket: UnixStream,
-    child: Option<Child>,
     /// The run's first process; readable when every process of the run is gone.
     pidfd: Option<AsyncFd<OwnedFd>>,
     ending: Ending,
@@ -182,29 +132,25 @@ struct Link {
 /// Who ends a run when the server wants it. A closed socket is a signal to each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// The run's process 1 and its guard, the server's child: both can be killed.
+    /// The run's process 1, which can be killed.
     Init,
-    /// The run's process 1; the server's child has to live on, to remove the run's control groups.
-    KeptInit,
     /// A monitor, which has to live to end the run.
     Monitor,
 }
 
 impl Ending {
     fn of(plan: &LaunchPlan) -> Self {
-        match (plan.supervision, &plan.groups) {
-            (Supervision::ProcessNamespace, None) => Self::Init,
-            (Supervision::ProcessNamespace, Some(_)) => Self::KeptInit,
-            _ => Self::Monitor,
+        match plan.supervision {
+            Supervision::ProcessNamespace => Self::Init,
+            Supervision::ScopeMonitor | Supervision::Subreaper => Self::Monitor,
         }
     }
 }
 
 impl Link {
-    fn new(socket: UnixStream, child: Child, ending: Ending, limits: Limits) -> Self {
+    fn new(socket: UnixStream, ending: Ending, limits: Limits) -> Self {
         Self {
             socket,
-            child: Some(child),
             pidfd: None,
             ending,
             limits,
@@ -222,12 +168,9 @@ impl Link {
         if self.ending == Ending::Monitor {
             return;
         }
-        // The server's child collects the run's first process and ends by itself; only one that has not told of any is
-        // ended, and never one that keeps control groups.
+        // Before the run's first process is known, the closed socket ends the launcher.
         if let Some(pidfd) = &self.pidfd {
             let _ = rustix::process::pidfd_send_signal(pidfd.get_ref(), Signal::KILL);
-        } else if let Some(child) = self.child.as_mut().filter(|_| self.ending == Ending::Init) {
-            let _ = child.start_kill();
         }
     }
 
@@ -251,12 +194,12 @@ impl Link {
     }
 
     /// Waits until every process of the run is gone. The guard, which only waits for the same, may be a moment behind;
-    /// the runtime collects it.
+    /// the nursery collects it.
     async fn gone(&mut self) {
         if let Some(pidfd) = &self.pidfd {
             let _ = pidfd.readable().await;
-        } else if let Some(child) = &mut self.child {
-            let _ = child.wait().await;
+        } else {
+            self.last_words().await;
         }
     }
 
@@ -325,7 +268,6 @@ fn receive(socket: &UnixStream, buffer: &mut [u8], descriptors: &mut VecDeque<Ow
 impl Drop for Link {
     fn drop(&mut self) {
         self.kill();
-        // Collected by the runtime: a child that is dropped while it ends is waited for in the background.
     }
 }
 
@@ -434,6 +376,11 @@ impl Control for NativeControl {
             self.link.last_words().await;
             Ok(Outcome { limit: self.link.limit_of(&outcome), ..outcome })
         })
+    }
+
+    fn begins(&mut self) {
+        // One byte fits into a socket that has been read; where its reader is gone, the run's end tells.
+        let _ = self.link.socket.try_write(b"\n");
     }
 
     fn kill(&mut self) {

@@ -20,6 +20,7 @@ use tokio::net::unix::pipe::Sender;
 use super::host::EtcEntry;
 use super::lower;
 use super::plan::Identity;
+use crate::sandbox::spec::{Mount, MountSource};
 use crate::sandbox::{Running, StartError, Waiting};
 
 /// Permission bits of a script.
@@ -40,12 +41,26 @@ pub struct Terms {
     identity: Identity,
     /// Files of the host that were copied into the sandbox.
     copied: Vec<EtcEntry>,
+    /// What the specification shows of the host, each with its device and number: a folder that was made anew under the
+    /// same name is not the one that is mounted.
+    shown: Vec<(PathBuf, Option<(u64, u64)>)>,
 }
 
 impl Terms {
     /// With the host's files as they are now.
-    pub fn now(script: &Path, identity: Identity) -> Self {
-        Self { script: script.to_owned(), identity, copied: lower::identity_files(identity) }
+    pub fn now(script: &Path, identity: Identity, mounts: &[Mount]) -> Self {
+        let path = |mount: &Mount| match &mount.source {
+            MountSource::Host(path) => Some((path.clone(), number(path))),
+            MountSource::Volume(_) => None,
+        };
+        let shown = mounts.iter().filter_map(path).collect();
+        Self { script: script.to_owned(), identity, copied: lower::identity_files(identity), shown }
+    }
+
+    /// Whether a sandbox that is built now would be the same.
+    fn hold(&self) -> bool {
+        self.copied == lower::identity_files(self.identity)
+            && self.shown.iter().all(|(path, then)| number(path) == *then)
     }
 }
 
@@ -88,13 +103,14 @@ impl Waiter {
 
 impl Waiting for Waiter {
     fn is_fit(&self) -> bool {
-        has_reader(self.pipe.as_fd()) && lower::identity_files(self.terms.identity) == self.terms.copied
+        has_reader(self.pipe.as_fd()) && self.terms.hold()
     }
 
     fn deliver(self: Box<Self>, script: &Arc<[u8]>) -> Result<Running, StartError> {
         let failed = |error: rustix::io::Errno| io_error("handing over the script")(error.into());
         self.place(script).map_err(failed)?;
         let Self { mut running, work_dir, pipe, .. } = *self;
+        running.control.begins();
         let sent = match pipe.try_write(script) {
             Ok(sent) => sent,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
@@ -119,6 +135,12 @@ async fn send(pipe: &Sender, mut rest: &[u8]) {
             Err(_) => return,
         }
     }
+}
+
+/// Device and number of a file.
+fn number(path: &Path) -> Option<(u64, u64)> {
+    let found = rustix::fs::stat(path).ok()?;
+    Some((found.st_dev, found.st_ino))
 }
 
 /// Whether anybody has the other end open.

@@ -1,0 +1,149 @@
+//! The life of sandboxes that wait: they are used once, replaced when they die, and gone with the server.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use crate::server::Server;
+
+/// Longest wait for something that has to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Parents of all processes that are alive.
+fn parents() -> HashMap<u32, u32> {
+    let entries = std::fs::read_dir("/proc").expect("processes are shown").flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
+        (state != "Z").then_some((pid, parent))
+    })
+    .collect()
+}
+
+/// Everything below a server, by the names of the programs; without the one process that launchers are forked from.
+fn below(root: u32) -> Vec<(u32, String)> {
+    let parents = parents();
+    let is_below = |mut pid: u32| loop {
+        match parents.get(&pid) {
+            Some(&parent) if parent == root => return true,
+            Some(&parent) if parent > 1 => pid = parent,
+            _ => return false,
+        }
+    };
+    let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let is_nursery = |pid: u32| {
+        let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        parents.get(&pid) == Some(&root) && words.contains("__launchers")
+    };
+    let all = parents.keys().filter(|&&pid| is_below(pid) && !is_nursery(pid));
+    all.map(|&pid| (pid, name(pid).trim().to_owned())).collect()
+}
+
+fn interpreters(server: &Server) -> HashSet<u32> {
+    let all = below(server.pid());
+    all.into_iter().filter(|(_, name)| name.starts_with("python")).map(|(pid, _)| pid).collect()
+}
+
+/// Looks until it is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: not so after {} s", PATIENCE.as_secs());
+        std::thread::yield_now();
+    }
+}
+
+fn alive(pids: &HashSet<u32>) -> bool {
+    let parents = parents();
+    pids.iter().any(|pid| parents.contains_key(pid))
+}
+
+#[test]
+fn without_a_pool_nothing_waits() {
+    let mut server = Server::start(&["--pool-size", "0"]);
+    server.run("pass");
+    until("the run is gone", || below(server.pid()).is_empty());
+    server.run("pass");
+    until("the second run is gone", || below(server.pid()).is_empty());
+}
+
+#[test]
+fn one_that_dies_while_it_waits_is_replaced_and_the_run_is_made_without_it() {
+    let mut server = Server::start(&["--pool-size", "2"]);
+    server.run("pass");
+    until("two wait", || interpreters(&server).len() == 2);
+    let waiting = interpreters(&server);
+    for &pid in &waiting {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it was alive");
+    }
+    until("they are gone", || !alive(&waiting));
+    let ended = server.run("print('right all the same')");
+    assert_eq!((ended.code, ended.stdout.as_str()), (0, "right all the same\n"));
+    until("two wait again", || interpreters(&server).difference(&waiting).count() == 2);
+}
+
+#[test]
+fn what_waits_ends_with_the_server_however_that_ends() {
+    let mut server = Server::start(&["--pool-size", "2"]);
+    server.run("pass");
+    until("two wait", || interpreters(&server).len() == 2);
+    let all: HashSet<u32> = below(server.pid()).into_iter().map(|(pid, _)| pid).collect();
+    assert!(all.len() >= 4, "{all:?}");
+    // Killed, without a chance to do anything.
+    drop(server);
+    until("all are gone", || !alive(&all));
+}
+
+#[test]
+fn each_run_has_secrets_of_its_own() {
+    let mut server = Server::start(&["--pool-size", "4"]);
+    server.run("pass");
+    let script = "import random, uuid\nprint(hash('x'), random.random(), uuid.uuid4(), id(object()))";
+    let mut seen: [HashSet<String>; 4] = Default::default();
+    for _ in 0..4 {
+        let ended = server.run_waiting(script).expect("a waiting sandbox takes it");
+        for (values, value) in seen.iter_mut().zip(ended.stdout.split_whitespace()) {
+            values.insert(value.to_owned());
+        }
+    }
+    assert!(seen.iter().all(|values| values.len() == 4), "{seen:?}");
+}
+
+#[test]
+fn a_run_leaves_nothing_for_the_next() {
+    let mut server = Server::start(&["--pool-size", "2"]);
+    server.run("pass");
+    // The server's data folder, which holds the environment, is shown where it lies.
+    let script = "import os\nplaces = ('/work', '/tmp', '/home/sandbox', '/dev/shm')\n\
+                  print([sorted(n for n in os.listdir(p) if not n.startswith('mcp-')) for p in places])\n\
+                  [open(p + '/left', 'w').close() for p in places]";
+    for _ in 0..3 {
+        let ended = server.run_waiting(script).expect("a waiting sandbox takes it");
+        assert_eq!(ended.stdout, "[['script.py'], [], [], []]\n");
+    }
+}
+
+#[test]
+fn the_deadline_counts_for_a_waiting_sandbox_as_for_any() {
+    let mut server = Server::start(&["--pool-size", "2"]);
+    server.run("pass");
+    let started = Instant::now();
+    let ended = server.run_with_timeout("print('before')\nwhile True: pass", 1);
+    assert_eq!((ended.code, ended.stdout.as_str()), (-9, "before\n"));
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(server.run("print('after')").stdout, "after\n");
+}
+
+#[test]
+fn a_burst_gets_its_own_answers() {
+    let mut server = Server::start(&["--pool-size", "4", "--max-concurrent", "4"]);
+    server.run("pass");
+    for _ in 0..3 {
+        let scripts: Vec<String> = (0..12).map(|number| format!("print({number})")).collect();
+        let printed = server.run_together(&scripts);
+        let expected: Vec<String> = (0..12).map(|number| format!("{number}\n")).collect();
+        assert_eq!(printed, expected);
+    }
+}

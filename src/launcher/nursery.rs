@@ -1,0 +1,87 @@
+//! The nursery: one small process for all launches of a server. It forks a launcher for each request, which is several
+//! times quicker than executing this program again, and collects the ones that have ended.
+//!
+//! It never sees a plan: the launcher that it forks reads that from a socket of its own. Everything a script could meet
+//! is executed anew after that, so nothing of the nursery's memory reaches it.
+
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+
+use super::sys::{self, Forked};
+
+/// Descriptors of one request: the launcher's socket, standard output, standard error.
+pub const DESCRIPTORS: usize = 3;
+
+/// Serves until the server's end of the socket on descriptor 0 is closed.
+pub fn main() -> ! {
+    // SAFETY: the server starts this process with the socket on descriptor 0; nothing else owns it.
+    let socket = unsafe { sys::adopt(0) };
+    // An error means that there is no server, or nothing left to work with.
+    let _ = serve(socket);
+    sys::exit_now(0)
+}
+
+fn serve(socket: OwnedFd) -> io::Result<()> {
+    let socket = super::receive::moved_away(socket)?;
+    let signals = sys::child_signal_fd()?;
+    loop {
+        let mut watched = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+        match rustix::event::poll(&mut watched, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let asked = !watched[0].revents().is_empty();
+        let mut drained = [0_u8; 1024];
+        let _ = rustix::io::read(&signals, &mut drained);
+        while sys::reap().is_some() {}
+        if !asked {
+            continue;
+        }
+        let Some([plan, stdout, stderr]) = request(socket.as_fd())? else { return Ok(()) };
+        // SAFETY: this process has a single thread.
+        match unsafe { sys::fork() } {
+            Ok(Forked::Child) => {
+                drop((socket, signals));
+                launch([plan, stdout, stderr]);
+            }
+            // The server sees the launcher's socket closed where there is no child.
+            Ok(Forked::Parent(_)) | Err(_) => {}
+        }
+    }
+}
+
+/// The next request; `None` at the end.
+fn request(socket: BorrowedFd<'_>) -> io::Result<Option<[OwnedFd; DESCRIPTORS]>> {
+    let mut byte = [0_u8; 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    let arrived = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors.collect::<Vec<_>>()),
+        _ => None,
+    });
+    let three = arrived.unwrap_or_default().try_into();
+    three.map(Some).map_err(|_| io::Error::other("a request without its descriptors"))
+}
+
+fn launch(descriptors: [OwnedFd; DESCRIPTORS]) -> ! {
+    match placed(descriptors) {
+        Ok(socket) => super::launch(socket),
+        Err(_) => sys::exit_now(super::EXIT_UNUSABLE),
+    }
+}
+
+/// Puts the streams in their places and gives the socket. No other copy of them is left: their ends would not be seen.
+fn placed([socket, stdout, stderr]: [OwnedFd; DESCRIPTORS]) -> io::Result<OwnedFd> {
+    sys::place(stdout.as_fd(), 1)?;
+    sys::place(stderr.as_fd(), 2)?;
+    super::receive::above_all(&socket)
+}
