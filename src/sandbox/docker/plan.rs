@@ -9,10 +9,14 @@ use std::path::{Component, Path, PathBuf};
 use serde::Serialize;
 
 use super::host_files::{self, HostFiles};
+use super::network;
 use crate::sandbox::StartError;
 use crate::sandbox::spec::{
     Access, HOME_DIR, InlineFile, Limits, Mount, MountSource, Network, Role, SandboxSpec, USER_ID, WORK_DIR,
 };
+
+/// Processor time of work in the background, where an ordinary container has 1024: as little as `nice` 19 gives.
+const BACKGROUND_SHARES: &str = "15";
 
 /// The interpreter in the image that runs the container's first process.
 pub const PYTHON: &str = "/usr/local/bin/python3";
@@ -51,7 +55,7 @@ pub struct DockerPlan {
     pub role: Role,
     /// User and group inside.
     pub user: String,
-    /// Reach of the network: the engine's default network, or none.
+    /// Reach of the network: a bridge on which containers do not see each other, or none.
     pub network: Network,
     /// Limits. All writable folders are in memory, each at most as large as the disk limit, and count as memory too.
     pub limits: Limits,
@@ -114,6 +118,8 @@ pub struct Identity {
     pub server: String,
     /// File with the system-call policy.
     pub profile: PathBuf,
+    /// The network of containers that have one; `None` is the engine's default.
+    pub network: Option<String>,
 }
 
 /// The plan for a specification.
@@ -211,7 +217,7 @@ impl DockerPlan {
 
     /// The arguments of the engine's client.
     pub fn arguments(&self, identity: &Identity) -> Vec<String> {
-        let Limits { memory, processes, open_files, disk, cpu_percent } = self.limits;
+        let Limits { memory, processes, open_files, disk, cpu_percent, niceness } = self.limits;
         let mut args = Arguments(Vec::new());
         args.flags(&["run", "--rm", "--interactive", "--sig-proxy=false"]);
         args.option("--pull", "never");
@@ -219,15 +225,16 @@ impl DockerPlan {
         args.option("--label", format!("{LABEL_PLACE}={}", identity.place));
         args.option("--label", format!("{LABEL_SERVER}={}", identity.server));
         args.option("--log-driver", "none");
+        if niceness > 0 {
+            args.option("--cpu-shares", BACKGROUND_SHARES);
+        }
         args.option("--hostname", HOST_NAME);
         args.option("--user", &self.user);
         args.flags(&["--read-only"]);
         args.option("--cap-drop", "ALL");
         args.option("--security-opt", "no-new-privileges");
         args.option("--security-opt", format!("seccomp={}", identity.profile.display()));
-        if self.network == Network::None {
-            args.option("--network", "none");
-        }
+        args.network(self.network, identity.network.as_deref());
         args.option("--ipc", "private");
         args.option("--memory", memory.to_string());
         // The same again: no swap beside it.
@@ -263,6 +270,19 @@ struct Arguments(Vec<String>);
 impl Arguments {
     fn flags(&mut self, flags: &[&str]) {
         self.0.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    }
+
+    fn network(&mut self, asked: Network, own: Option<&str>) {
+        match (asked, own) {
+            (Network::None, _) => self.option("--network", "none"),
+            (Network::Host | Network::Outbound, None) => {}
+            (Network::Host | Network::Outbound, Some(own)) => {
+                self.option("--network", own);
+                for address in network::CLOSED {
+                    self.option("--link-local-ip", address);
+                }
+            }
+        }
     }
 
     fn option(&mut self, name: &str, value: impl Into<String>) {
