@@ -190,8 +190,9 @@ fn audit(settings: &Settings) -> Result<Option<Arc<AuditLog>>, AuditError> {
     wanted.map(|wanted| AuditLog::open(wanted, settings.limits)).transpose()
 }
 
-/// How long this program waits at its end until everything that it started is gone.
-const CLOSING: Duration = Duration::from_secs(2);
+/// How long this program waits at its end until everything that it started is gone: a container that is only being
+/// started has to be there before it can end.
+const CLOSING: Duration = Duration::from_secs(5);
 
 /// Ends what still lives. What takes longer than that is found and removed at the next start.
 async fn close(sandbox: &dyn Sandbox) {
