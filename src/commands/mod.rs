@@ -5,6 +5,8 @@ mod config;
 mod doctor;
 mod figures;
 mod image;
+mod install;
+mod manual;
 pub mod policy;
 mod progress;
 mod run;
@@ -65,6 +67,10 @@ pub fn main() -> ExitCode {
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
             Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
             Some(Command::Cache { action }) => cache::cache(settings, action).await,
+            Some(Command::Install(args)) => install::install(args, &shown),
+            Some(Command::Completions { shell }) => manual::completions(shell),
+            Some(Command::Man) => manual::page(),
+            Some(Command::Uninstall { client }) => install::uninstall(client),
             Some(Command::Config(ConfigAction::Show)) => config::show(&shown, file.as_deref()),
             Some(Command::Policy { action }) => policy_action(action),
             Some(Command::Image(command)) => image::image(settings, command).await,
