@@ -7,6 +7,7 @@ mod engine;
 mod failure;
 pub mod output;
 mod pool;
+mod queue;
 pub mod report;
 pub mod request;
 pub mod run;
@@ -14,6 +15,7 @@ mod stateful;
 pub mod user_mount;
 
 pub use engine::{Engine, Prepared};
+pub use queue::Queue;
 pub use report::{Captured, ExecutionError, ExecutionReport, FailureKind};
 pub use request::{ExecutionRequest, Progress, ProgressSink};
 
