@@ -1,5 +1,8 @@
 //! What a person types: flags and subcommands, turned into validated settings. It starts nothing.
 
+pub mod config_file;
+pub mod sources;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,16 +15,26 @@ use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{InterpreterKind, SessionSettings};
 use crate::settings::{Settings, ToolFamily};
 
+/// What the end of this program means; the README says the same.
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 a script that is not valid, or a machine that cannot run scripts; 2 a \
+    wrong flag, variable or configuration file; 124 the time of `run` was up; 125 this program failed and nothing was \
+    run. `run` otherwise ends as its script did, with 128 and the number where a signal ended it.\n\nEvery option for \
+    runs is also a key of the configuration file, and an environment variable: MCP_PYTHON_EXEC_SANDBOX_ and the name in \
+    capitals. `config show` prints them all with their origin.";
+
 /// Runs Python that an AI agent wrote, in a sandbox that is built for that one run and thrown away.
 ///
 /// Without a subcommand it is an MCP server on standard input and output: let your agent start it. To try it
 /// yourself, use `run`: echo "print('hello')" | mcp-python-exec-sandbox run -
 #[derive(Debug, Parser)]
-#[command(version, args_conflicts_with_subcommands = false, max_term_width = 100)]
+#[command(version, args_conflicts_with_subcommands = false, max_term_width = 100, after_help = EXIT_CODES)]
 pub struct Cli {
     /// Flags of the server and of every subcommand that runs something.
     #[command(flatten)]
     pub options: Options,
+    /// Configuration file to use instead of the usual one; flags and environment variables go before it
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Options for every run")]
+    pub config: Option<PathBuf>,
     /// What to do instead of serving.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -43,6 +56,9 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// The settings, and where each comes from
+    #[command(subcommand)]
+    Config(ConfigAction),
     /// Show, empty or fill what is kept of packages and environments
     Cache {
         /// What to do with it.
@@ -55,6 +71,13 @@ pub enum Command {
         #[command(subcommand)]
         action: PolicyAction,
     },
+}
+
+/// What to do with the settings.
+#[derive(Debug, Subcommand)]
+pub enum ConfigAction {
+    /// Print every setting, with its origin: default, file, environment or flag
+    Show,
 }
 
 /// What to do with packages and environments on disk.
@@ -197,6 +220,9 @@ pub struct Options {
     /// own Dockerfile
     #[arg(long, global = true, value_name = "NAME")]
     pub docker_image: Option<String>,
+    /// Folder of a system-call policy of your own, in place of the built-in one; `policy export folder` writes a start
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub seccomp_policy: Option<PathBuf>,
     /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
     /// it `outbound`, or `host` where that cannot be had
     #[arg(long, global = true, value_enum)]
@@ -240,8 +266,8 @@ pub struct Options {
     /// uv to use: a path, or a name to look for on PATH
     #[arg(long, global = true, value_name = "PATH")]
     pub uv_path: Option<PathBuf>,
-    /// Environment variable that scripts may see; may be repeated
-    #[arg(long, global = true, value_name = "NAME")]
+    /// Environment variable that scripts may see; may be repeated, or several separated by commas
+    #[arg(long, global = true, value_name = "NAME", value_delimiter = ',')]
     pub pass_env: Vec<String>,
     /// Folder for packages and environments; without it, one in your cache folder
     #[arg(long, global = true, value_name = "FOLDER")]
@@ -407,6 +433,7 @@ impl Options {
             backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
             require: self.require_sandbox.map(Tier::from),
             docker_image: self.docker_image,
+            seccomp_policy: self.seccomp_policy,
             network: self.network.unwrap_or(Network::Outbound),
             network_choice: if self.network.is_some() { Choice::User } else { Choice::Default },
             limits,

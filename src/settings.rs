@@ -28,6 +28,8 @@ pub struct Settings {
     pub require: Option<Tier>,
     /// The image of the Docker backend, where the user names one.
     pub docker_image: Option<String>,
+    /// Folder of the user's own system-call policy; `None` is the embedded one.
+    pub seccomp_policy: Option<PathBuf>,
     /// Reach of the network for scripts.
     pub network: Network,
     /// Who chose it. A default gives way where this machine cannot have it.

@@ -270,6 +270,8 @@ async fn what_this_server_does_not_offer_is_not_found() {
         ("prompts/list", json!({})),
         ("prompts/get", json!({"name": "x"})),
         ("logging/setLevel", json!({"level": "info"})),
+        ("logging/setLevel", json!({"level": 5})),
+        ("resources/subscribe", json!({})),
         (
             "completion/complete",
             json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "b"}}),
@@ -278,7 +280,7 @@ async fn what_this_server_does_not_offer_is_not_found() {
         ("tasks/get", json!({"taskId": "1"})),
     ] {
         let answer = client.ask(1, method, params).await;
-        let message = format!("this server has no method `{method}`; it offers tools only");
+        let message = format!("this server has no method `{method}`; it offers tools and resources only");
         assert_eq!((error_code(&answer), &answer["error"]["message"]), (-32601, &json!(message)));
     }
     client.quiet().await;

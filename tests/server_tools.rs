@@ -107,27 +107,38 @@ async fn timeouts_signals_limits_and_notes_are_said() {
 }
 
 #[tokio::test]
-async fn long_output_is_cut_within_the_limit_for_both_streams() {
+async fn long_output_is_head_and_tail_and_a_link_to_all_of_it() {
     let mut client = Client::initialized().await;
     let mut report = server::report();
     report.stdout = Captured { text: "x".repeat(102_400), total_bytes: 5_000_000, truncated: true };
     *client.fake.report.lock().unwrap() = report.clone();
     let answer = client.call(1, "execute_python", json!({"script": "x"})).await;
-    let expected =
-        format!("--- stdout ---\n{}\n... [truncated at 100KB]\n--- exit_code", "x".repeat(102_400 - 25));
-    assert!(text(&answer).starts_with(&expected), "{}", &text(&answer)[102_300..]);
+    let said = text(&answer);
+    assert!(said.starts_with("--- stdout ---\nxxx"));
+    assert!(said.contains("x\n... [62462 bytes left out] ...\nx"), "{said}");
+    assert!(said.contains("x\n... [truncated at 100KB]\n--- exit_code"), "{said}");
+    assert!(said.contains("--- note: stdout: the first 102375 of 5000000 bytes were kept ---"), "{said}");
+    assert!(
+        said.contains("--- file: stdout.txt (text/plain, 102400 bytes, run://1/stdout.txt) ---"),
+        "{said}"
+    );
     assert_eq!(
         fields(&answer)["truncated"],
         json!({"stdout": true, "stderr": false, "stdout_bytes": 5_000_000})
     );
-    assert!(text(&answer).contains("--- note: stdout: the first 102375 of 5000000 bytes are shown ---"));
+    assert_eq!(answer["result"]["content"][1]["uri"], "run://1/stdout.txt");
+    let read = client.ask(2, "resources/read", json!({"uri": "run://1/stdout.txt"})).await;
+    let whole = format!("{}\n... [truncated at 100KB]", "x".repeat(102_375));
+    assert!(read["result"]["contents"][0]["text"] == whole, "the resource is not all that was kept");
 
-    report.stderr = Captured { text: "\u{2588}".repeat(34_133), total_bytes: 1_400_000, truncated: true };
+    report.stderr = Captured { text: "\u{2588}\n".repeat(25_600), total_bytes: 1_400_000, truncated: true };
     *client.fake.report.lock().unwrap() = report;
-    let answer = client.call(1, "execute_python", json!({"script": "x"})).await;
-    let length = text(&answer).len();
-    assert!((100_000..104_000).contains(&length), "{length} bytes");
+    let answer = client.call(3, "execute_python", json!({"script": "x"})).await;
     assert_eq!(text(&answer).matches("\n... [truncated at 50KB]\n").count(), 2);
+    for shown in [text(&answer).to_owned(), fields(&answer).to_string()] {
+        assert!(shown.chars().count() < 45_000, "{} characters", shown.chars().count());
+    }
+    assert!(answer["result"]["content"].to_string().chars().count() < 50_000);
 }
 
 #[tokio::test]

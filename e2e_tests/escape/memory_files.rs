@@ -27,7 +27,7 @@ attempt("asked for as executable, high bits", lambda: os.close(syscall("memfd_cr
 "#,
     &[
         case("made", "ok", "ok"),
-        case("executed", "", "EACCES").confined(""),
+        case("executed", "", "EACCES"),
         case("executed by /proc", "", "EACCES").confined("|EACCES"),
         case("made executable", "ok", "EPERM").confined("ok"),
         case("asked for as executable", "ok", "EPERM").seccomp("EPERM"),

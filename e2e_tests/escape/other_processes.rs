@@ -35,7 +35,7 @@ attempt("owner of a pipe", lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, pid
         case("session", "ok", "ESRCH").confined("ok").namespaces("ESRCH"),
         case("pages", "ok", "EPERM").namespaces("ESRCH"),
         case("/proc", "ok", "ENOENT").namespaces("ENOENT"),
-        case("owner of a pipe", "ok", "ESRCH").confined("ok").namespaces("ESRCH"),
+        case("owner of a pipe", "ok", "ESRCH").confined("EINVAL").namespaces("ESRCH"),
     ],
 )
 .staged(stage);

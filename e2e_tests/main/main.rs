@@ -13,5 +13,6 @@ mod good_programs;
 mod lifetimes;
 mod limits;
 mod output;
+mod own_policy;
 mod python_client;
 mod sessions;

@@ -1,6 +1,7 @@
 //! What a person types: the subcommands, each in its own file, and the way into them.
 
 mod cache;
+mod config;
 mod doctor;
 mod image;
 pub mod policy;
@@ -15,9 +16,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
-
-use crate::cli::{Cli, Command, Form, Other, PolicyAction, SelectionArgs};
+use crate::cli::sources::{self, ParseError, Parsed};
+use crate::cli::{Command, ConfigAction, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
 use crate::execution::{Engine, ExecutionError};
 use crate::sandbox::docker::DockerOptions;
@@ -28,12 +28,24 @@ use crate::settings::Settings;
 /// Exit code where this program itself failed and nothing of a script was run, as `env` and `docker run` use it.
 pub const FAILED: u8 = 125;
 
+/// Exit code where the command line, an environment variable or the configuration file is wrong.
+pub const USAGE: u8 = 2;
+
 /// Exit code of `run` after a timeout, as `timeout` uses it.
 pub const TIMED_OUT: u8 = 124;
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let words: Vec<_> = std::env::args_os().collect();
+    let parsed = match sources::parse(&words, &HostEnv::capture()) {
+        Ok(parsed) => parsed,
+        Err(ParseError::CommandLine(error)) => error.exit(),
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let Parsed { cli, settings: shown, file } = parsed;
     let settings = match cli.options.settings() {
         Ok(settings) => settings,
         Err(error) => error.exit(),
@@ -50,6 +62,7 @@ pub fn main() -> ExitCode {
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
             Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
             Some(Command::Cache { action }) => cache::cache(settings, action).await,
+            Some(Command::Config(ConfigAction::Show)) => config::show(&shown, file.as_deref()),
             Some(Command::Policy { action }) => policy_action(action),
             Some(Command::Image(command)) => image::image(settings, command).await,
         }
@@ -125,7 +138,9 @@ async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
         image: settings.docker_image.clone(),
         folder: settings.data_dir.clone().or_else(cache).map(|folder| folder.join("docker")),
     };
-    select(settings.backend, settings.require, &docker).await.map_err(|error| error.to_string())
+    let own = settings.seccomp_policy.as_deref().map(policy::load).transpose();
+    let own = own.map_err(|error| format!("--seccomp-policy: {error}"))?.map(Arc::new);
+    select(settings.backend, settings.require, &docker, own).await.map_err(|error| error.to_string())
 }
 
 fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {

@@ -24,7 +24,8 @@ use crate::settings::Settings;
 pub async fn serve(settings: Settings) -> ExitCode {
     let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
     let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
-    if settings.require.is_some() || settings.limits.cpu_percent.is_some() || asked {
+    let demands = settings.require.is_some() || settings.seccomp_policy.is_some();
+    if demands || settings.limits.cpu_percent.is_some() || asked {
         // A requirement is answered before anything else.
         if let Err(error) = deferred.engine().await {
             return fail(&error.message);

@@ -109,7 +109,7 @@ fn start_worker(
             // The end of process 1 is the end of all.
             let finish = |_: &Launch| {};
             let phase = supervise::Phase::first(&launch.plan);
-            Supervised { worker, signals, watcher, scratch, phase, finish }.wait(launch)
+            Supervised { worker, signals, watcher, scratch, phase, deputy: None, finish }.wait(launch)
         }
     }
 }
@@ -132,7 +132,7 @@ pub fn work(launch: &Launch, layers: Vec<LayerStatus>) -> Failed {
         .and_then(Worker::drop_privileges)
         .and_then(|worker| worker.restrict(plan.landlock.as_ref()))
         .and_then(|worker| worker.seal_memory_files(launch.sealing.as_ref()))
-        .and_then(|worker| worker.filter(plan.seccomp.as_ref(), &launch.reporter));
+        .and_then(|worker| worker.filter(plan.seccomp.as_ref(), launch));
     match filtered {
         Ok(worker) => worker.run(launch),
         Err(failed) => failed,

@@ -117,16 +117,10 @@ fn status(plan: &LandlockPlan, abi: u8) -> LayerStatus {
 }
 
 fn allow_files(mut created: RulesetCreated, files: &FileRules) -> Result<RulesetCreated, Failed> {
-    let shared_memory = AccessFs::ReadFile
-        | AccessFs::WriteFile
-        | AccessFs::MakeReg
-        | AccessFs::RemoveFile
-        | AccessFs::Truncate;
     created = allow(created, &files.list, AccessFs::ReadDir.into(), Missing::Fails)?;
     created = allow(created, &files.read, AccessFs::ReadFile | AccessFs::ReadDir, Missing::IsPassedOver)?;
     created = allow(created, &files.read_execute, AccessFs::from_read(NEWEST), Missing::Fails)?;
-    created = allow(created, &files.read_write, AccessFs::from_all(NEWEST), Missing::Fails)?;
-    allow(created, &files.shared_memory, shared_memory, Missing::IsPassedOver)
+    allow(created, &files.read_write, AccessFs::from_all(NEWEST), Missing::Fails)
 }
 
 /// What a path without anything behind it means. A rule less allows less, never more.

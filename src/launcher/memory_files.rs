@@ -4,19 +4,16 @@
 //! A small filter of its own holds those calls up; the policy's filter, which is installed after it, decides about all
 //! others and refuses every further listener.
 
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::MemfdFlags;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::Launch;
 use super::stage::{Failed, Restricted, Worker, absent, enforced_with};
-use super::sys::{self, Instruction, notification};
+use super::sys::notify::{self, Answer, Call};
+use super::sys::{self, Instruction};
 use crate::sandbox::linux::plan::{LaunchPlan, PolicyTier, SeccompPlan};
 
 /// Name of the layer in reports.
@@ -28,14 +25,16 @@ pub struct Keeper(OwnedFd);
 /// Whether this run's memory files are made by its supervisor: where the kernel knows the seal (Linux 6.3), and where
 /// the policy does not take the one listener that the kernel allows for itself.
 pub fn are_kept(plan: &LaunchPlan) -> bool {
-    let free =
-        matches!(plan.seccomp, Some(SeccompPlan::Embedded(_, PolicyTier::Full | PolicyTier::Confined(_))));
-    free && kernel_knows_the_seal()
+    tier(plan) == Some(PolicyTier::Full) && kernel_knows_the_seal()
 }
 
 /// Whether the server makes them: it listens already, and does this too.
 pub fn are_kept_by_server(plan: &LaunchPlan) -> bool {
-    matches!(plan.seccomp, Some(SeccompPlan::Embedded(_, PolicyTier::Brokered))) && kernel_knows_the_seal()
+    tier(plan) == Some(PolicyTier::Brokered) && kernel_knows_the_seal()
+}
+
+fn tier(plan: &LaunchPlan) -> Option<PolicyTier> {
+    plan.seccomp.as_ref().map(SeccompPlan::tier)
 }
 
 /// Since Linux 6.3.
@@ -63,7 +62,8 @@ impl Worker<Restricted> {
             }
             Err(error) => return Err(Failed::io(LAYER, "installing its filter", &error)),
         };
-        hand_over(sealing, &listener).map_err(|error| Failed::errno(LAYER, "handing over", error))?;
+        sys::send_descriptor(sealing.as_fd(), listener.as_fd())
+            .map_err(|error| Failed::io(LAYER, "handing over", &error))?;
         Ok(self.advance("memory files", enforced_with(LAYER, "by the supervisor".to_owned())))
     }
 }
@@ -87,14 +87,6 @@ fn program() -> [Instruction; 6] {
     ]
 }
 
-fn hand_over(sealing: &OwnedFd, listener: &OwnedFd) -> rustix::io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [listener.as_fd()];
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    rustix::net::sendmsg(sealing, &[IoSlice::new(&[1])], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
-}
-
 impl Keeper {
     /// Answers calls on a thread of its own until this process ends. Call when this process has forked for the last
     /// time and has given up what it does not need.
@@ -102,45 +94,35 @@ impl Keeper {
         launch.sealing = None;
         let thread = std::thread::Builder::new().name("memory files".to_owned()).stack_size(64 << 10);
         let serve = move || {
-            if let Some(listener) = self.listener() {
+            // `None` where the worker ended without one.
+            if let Some(listener) = sys::receive_descriptor(self.0.as_fd()) {
                 while answer(&listener) {}
             }
         };
         thread.spawn(serve).map(drop).map_err(|error| Failed::io(LAYER, "starting a thread", &error))
     }
-
-    /// Waits for the listener. `None` where the worker ended without one.
-    fn listener(&self) -> Option<OwnedFd> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut byte = [0];
-        let mut slices = [std::io::IoSliceMut::new(&mut byte)];
-        rustix::net::recvmsg(&self.0, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
-        ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        })
-    }
 }
 
-/// Answers one call. `false` when nobody is left who could ask. The name that the program gave lies in its memory and
-/// is not looked at.
+/// Answers one call. `false` when nobody is left who could ask.
 fn answer(listener: &OwnedFd) -> bool {
-    let held = match notification::receive(listener.as_fd()) {
-        Ok(held) => held,
+    let call = match notify::receive(listener) {
+        Ok(call) => call,
         // A call that was interrupted before it was read.
-        Err(error) => return matches!(error.raw_os_error(), Some(libc::EINTR | libc::ENOENT)),
+        Err(error) => return matches!(error, Errno::INTR | Errno::NOENT),
     };
-    let flags =
-        MemfdFlags::from_bits_retain(u32::try_from(held.arguments[1] & 0xFFFF_FFFF).unwrap_or_default());
-    let close_on_exec = flags.contains(MemfdFlags::CLOEXEC);
-    let made = rustix::fs::memfd_create("memory", flags | MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL);
-    // Where the caller is gone meanwhile there is nobody to tell.
-    let _ = match made {
-        Ok(file) => held.give(listener.as_fd(), &file, close_on_exec),
-        Err(error) => held.refuse(listener.as_fd(), error.raw_os_error()),
-    };
+    let answer =
+        make_sealed(listener, &call).map_or_else(Answer::Fail, |number| Answer::Value(number.into()));
+    notify::answer(listener, &call, answer);
     true
+}
+
+/// Makes the memory file that a call asks for, with the seal, and puts it into the caller's process; tells its number
+/// there. The name that the program gave lies in its memory and is not looked at.
+pub fn make_sealed(listener: &OwnedFd, call: &Call) -> Result<i32, Errno> {
+    let flags = u32::try_from(call.args[1] & 0xFFFF_FFFF).unwrap_or_default();
+    let flags = MemfdFlags::from_bits_retain(flags);
+    let file = rustix::fs::memfd_create("memory", flags | MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)?;
+    notify::hand_over(listener, call, file.as_fd(), flags.contains(MemfdFlags::CLOEXEC))
 }
 
 #[cfg(test)]

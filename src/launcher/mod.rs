@@ -10,8 +10,9 @@
 
 mod caps;
 pub mod cleanup;
-mod descendants;
+mod deputy;
 mod exec;
+mod family;
 mod guard;
 mod init;
 mod keeper;
@@ -52,6 +53,8 @@ struct Launch {
     /// The far end of the program's private channel.
     channel: Option<OwnedFd>,
     clock: Clock,
+    /// In the worker: where the descriptor goes on which the run's deputy answers, where it has one.
+    deputy: Option<OwnedFd>,
     /// Layers that stood before the supervisor started.
     layers: Vec<LayerStatus>,
     /// The worker's way of handing a listener for memory files to its supervisor.
@@ -90,7 +93,8 @@ fn launch(socket: OwnedFd) -> ! {
         Ok(received) => received,
         Err(error) => reporter.fail(&Failed::io("plan", "reading the plan", &error)),
     };
-    let mut launch = Launch { plan, reporter, channel, clock, layers: Vec::new(), sealing: None };
+    let mut launch =
+        Launch { plan, reporter, channel, clock, deputy: None, layers: Vec::new(), sealing: None };
     launch.clock.mark("plan");
     match keeper::start(&mut launch) {
         Ok(layer) => launch.layers.extend(layer),

@@ -2,18 +2,19 @@
 //! ends all of it when the main program has ended or the server goes away.
 //!
 //! How it ends them is its plan's choice: by a Landlock domain of its own (`scope`), or by the family tree
-//! (`descendants`) where the kernel has no signal scope or the run is root's.
+//! (`family`) where the kernel has no signal scope or the run is root's.
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{DumpableBehavior, Signal};
 
+use super::deputy::Deputy;
 use super::stage::{Failed, absent, enforced, enforced_with};
 use super::supervise::{self, Supervised};
 use super::sys::{self, Forked};
 use super::watch::{View, Watcher};
-use super::{Launch, caps, cleanup, descendants, init, namespaces, scope};
+use super::{Launch, caps, cleanup, family, init, namespaces, scope};
 use crate::sandbox::facts::LayerStatus;
 use crate::sandbox::linux::plan::Supervision;
 
@@ -38,6 +39,7 @@ fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
         launch.plan.watch.as_ref().map(|_| enforced_with("limits of the whole run", "watched".to_owned())),
     );
     let signals = supervise::child_signals()?;
+    let (mine, workers) = deputy_sockets(launch)?;
     launch.clock.mark("monitor");
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
@@ -45,6 +47,7 @@ fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
             // Should the kernel end the monitor for want of memory, the main program goes too.
             let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
             offer_for_ending();
+            launch.deputy = workers;
             launch.reporter.fail(&init::work(launch, layers))
         }
         Forked::Parent(worker) => {
@@ -55,8 +58,10 @@ fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
             let view = View::descendants()
                 .map_err(|error| Failed::errno(STAGE, "opening the process file system", error))?;
             let watcher = launch.plan.watch.clone().map(|plan| Watcher::new(plan, view, None));
-            Supervised { worker, signals, watcher, scratch: None, phase: supervise::Phase::Running, finish }
-                .wait(launch)
+            drop(workers);
+            let deputy = deputy(launch, mine)?;
+            let phase = supervise::Phase::Running;
+            Supervised { worker, signals, watcher, scratch: None, phase, deputy, finish }.wait(launch)
         }
     }
 }
@@ -74,6 +79,27 @@ fn prepare_to_end(supervision: Supervision) -> Result<LayerStatus, Failed> {
         Supervision::ScopeMonitor => scope::enter().map(|()| enforced(name)),
         _ => Ok(absent(name, "the run is ended by its family tree")),
     }
+}
+
+type Pair = (Option<OwnedFd>, Option<OwnedFd>);
+
+/// The way of the deputy's descriptor from the worker to this process, where the plan has a deputy.
+fn deputy_sockets(launch: &Launch) -> Result<Pair, Failed> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType};
+    if launch.plan.deputy.is_none() {
+        return Ok((None, None));
+    }
+    let (mine, workers) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(|error| Failed::errno(STAGE, "making a socket pair", error))?;
+    Ok((Some(mine), Some(workers)))
+}
+
+/// Waits until the worker has its filter. A worker that fails before sends nothing, and is collected as any other.
+fn deputy(launch: &Launch, socket: Option<OwnedFd>) -> Result<Option<Deputy>, Failed> {
+    let listener = socket.and_then(|socket| sys::receive_descriptor(socket.as_fd()));
+    let both = listener.zip(launch.plan.deputy.as_ref());
+    both.map(|(listener, plan)| Deputy::new(listener, plan)).transpose()
 }
 
 /// Rules for files of the process file system hold as long as the kernel remembers their names: held open here, it
@@ -117,9 +143,10 @@ fn offer_for_ending() {
 fn finish(launch: &Launch) {
     match launch.plan.supervision {
         Supervision::ScopeMonitor => scope::end_all(),
-        _ => descendants::end_all(),
+        _ => family::end_all(),
     }
-    if let Some(folder) = &launch.plan.remove_after {
+    let shared_memory = launch.plan.deputy.as_ref().map(|deputy| &deputy.shared_memory);
+    for folder in shared_memory.into_iter().chain(&launch.plan.remove_after) {
         cleanup::remove_folder(folder);
     }
 }

@@ -13,9 +13,7 @@ use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
 use super::sys;
-use crate::sandbox::linux::plan::{
-    LaunchPlan, Outside, PolicyTier, PortRule, SeccompPlan, SocketPolicy, Supervision,
-};
+use crate::sandbox::linux::plan::{LaunchPlan, Outside, PolicyTier, PortRule, SeccompPlan, SocketPolicy};
 
 /// What was not refused, in a few words each.
 pub fn breaches(hidden: &[PathBuf]) -> Vec<String> {
@@ -98,19 +96,18 @@ fn may_gain_privileges() -> bool {
 
 /// What was not refused where no namespace hides the host, beside [`breaches`].
 pub fn confined(outside: &Outside, plan: &LaunchPlan) -> Vec<String> {
-    let sockets = match plan.seccomp {
-        Some(SeccompPlan::Embedded(_, PolicyTier::Confined(sockets))) => sockets,
+    let sockets = match plan.seccomp.as_ref().map(SeccompPlan::tier) {
+        Some(PolicyTier::Confined(sockets)) => sockets,
         _ => SocketPolicy::All,
     };
     let local = matches!(sockets, SocketPolicy::All | SocketPolicy::Local);
     let network = plan.landlock.as_ref().is_some_and(|rules| rules.ports == PortRule::Untouched);
-    let scoped = plan.supervision == Supervision::ScopeMonitor;
     let of_process = |name: &str| PathBuf::from(format!("/proc/{}/{name}", outside.process));
     let acts = [
         ("listing a folder that no rule names", readable(&outside.folder)),
         ("making a file in a folder that no rule names", makes_file(&outside.folder)),
         ("changing permissions outside", changes_permissions(&outside.folder)),
-        ("a signal to a process outside", scoped && may_signal(outside.process)),
+        ("a signal to a process outside", may_signal(outside.process)),
         ("limits of a process outside", sys::may_read_limits_of(outside.process)),
         ("the environment of a process outside", readable(&of_process("environ"))),
         ("the memory of a process outside", readable(&of_process("mem"))),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use super::deputy::Deputy;
 use super::status::Message;
 use super::sys::{self, Ended};
 use super::watch::{self, Scratch, Watcher};
@@ -27,6 +28,8 @@ pub struct Supervised {
     /// Whether the program is still without its script: nothing has to be looked at until the server says that it has
     /// handed it over.
     pub phase: Phase,
+    /// Answers what the run's filter asks about.
+    pub deputy: Option<Deputy>,
     /// Ends every process of the run, as far as the supervisor's own end does not.
     pub finish: fn(&Launch),
 }
@@ -107,6 +110,17 @@ impl Supervised {
         disk.filter(|_| full).or_else(|| self.watcher.as_ref().and_then(Watcher::reached))
     }
 
+    fn serve(&mut self, asked: PollFlags) {
+        if asked.contains(PollFlags::IN) {
+            if let Some(deputy) = &mut self.deputy {
+                deputy.serve();
+            }
+        } else if !asked.is_empty() {
+            // No process is left that could ask.
+            self.deputy = None;
+        }
+    }
+
     /// Sleeps until something happens, or until the next look at the limits.
     fn server_is_gone(&mut self, launch: &Launch, next: Instant) -> bool {
         let waits = self.phase == Phase::Waiting;
@@ -114,15 +128,20 @@ impl Supervised {
         let looks = !waits && (self.watcher.is_some() || self.scratch.is_some());
         let timeout = Timespec::try_from(left).ok().filter(|_| looks);
         let asked = if waits { PollFlags::RDHUP | PollFlags::IN } else { PollFlags::RDHUP };
-        let mut watched = [PollFd::new(&launch.reporter, asked), PollFd::new(&self.signals, PollFlags::IN)];
+        let mut watched =
+            vec![PollFd::new(&launch.reporter, asked), PollFd::new(&self.signals, PollFlags::IN)];
+        watched.extend(self.deputy.as_ref().map(|deputy| PollFd::new(deputy.listener(), PollFlags::IN)));
         let _ = rustix::event::poll(&mut watched, timeout.as_ref());
         let told = watched[0].revents();
+        let of_deputy = watched.get(2).map_or(PollFlags::empty(), PollFd::revents);
+        drop(watched);
         let gone = told.intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR);
         if told.contains(PollFlags::IN) && !gone {
             self.phase = Phase::Running;
         }
         let mut drained = [0_u8; 1024];
         let _ = rustix::io::read(&self.signals, &mut drained);
+        self.serve(of_deputy);
         gone
     }
 }

@@ -67,7 +67,7 @@ impl Watcher {
     pub fn new(plan: WatchPlan, view: View, scratch: Option<OwnedFd>) -> Self {
         sys::raise_descriptor_limit();
         let folders = plan.disk.as_ref().map(|(folders, _)| folders.clone()).unwrap_or_default();
-        let files = Files::new(folders, scratch);
+        let files = Files::new(folders, scratch, plan.memory_folder.clone());
         Self {
             plan,
             members: Members::new(view),

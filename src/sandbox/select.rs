@@ -10,6 +10,7 @@ use super::facts::{Facts, Refusal};
 use super::spec::Network;
 #[cfg(not(native))]
 use super::{BoxFuture, Running, SandboxSpec, StartError};
+use crate::seccomp::folder::OwnPolicy;
 
 /// Why this program does not start.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,9 @@ pub enum SelectError {
         /// What to do.
         remedy: String,
     },
+    /// A policy for a backend that filters nothing.
+    #[error("--seccomp-policy does nothing with --sandbox-backend none; leave one of the two out")]
+    PolicyUnused,
     /// The server cannot connect for scripts here.
     #[error("--network outbound cannot be had: {reason}. Choose --network host or --network none")]
     Outbound {
@@ -58,15 +62,20 @@ pub fn network(sandbox: &dyn Sandbox, asked: Network, choice: Choice) -> Result<
     }
 }
 
-/// Looks for what the backend can do here, and compares it with what is required.
+/// Looks for what the backend can do here, and compares it with what is required. The user's own system-call policy
+/// stands in place of the embedded one, where there is one.
 pub async fn select(
     backend: Backend,
     required: Option<Tier>,
     docker: &DockerOptions,
+    policy: Option<Arc<OwnPolicy>>,
 ) -> Result<Arc<dyn Sandbox>, SelectError> {
+    if policy.is_some() && backend == Backend::None {
+        return Err(SelectError::PolicyUnused);
+    }
     // What is promised at start must hold at start.
     let missing = if required.is_some() { MissingImage::Refuse } else { MissingImage::Make };
-    let sandbox = build(backend, docker, missing).await;
+    let sandbox = build(backend, docker, missing, policy).await;
     let facts = sandbox.facts();
     let Some(required) = required else {
         tell(sandbox.as_ref());
@@ -97,18 +106,28 @@ fn tell(sandbox: &dyn Sandbox) {
 }
 
 #[cfg(native)]
-async fn build(backend: Backend, docker: &DockerOptions, missing: MissingImage) -> Arc<dyn Sandbox> {
+async fn build(
+    backend: Backend,
+    docker: &DockerOptions,
+    missing: MissingImage,
+    policy: Option<Arc<OwnPolicy>>,
+) -> Arc<dyn Sandbox> {
     match backend {
-        Backend::Native => Arc::new(super::linux::LinuxSandbox::probe().await),
-        Backend::Docker => Arc::new(DockerSandbox::probe(docker, missing).await),
+        Backend::Native => Arc::new(super::linux::LinuxSandbox::probe_with(policy).await),
+        Backend::Docker => Arc::new(DockerSandbox::probe_with(docker, missing, policy.as_deref()).await),
         Backend::None => Arc::new(super::none::Unconfined::new()),
     }
 }
 
 #[cfg(not(native))]
-async fn build(backend: Backend, docker: &DockerOptions, missing: MissingImage) -> Arc<dyn Sandbox> {
+async fn build(
+    backend: Backend,
+    docker: &DockerOptions,
+    missing: MissingImage,
+    policy: Option<Arc<OwnPolicy>>,
+) -> Arc<dyn Sandbox> {
     match backend {
-        Backend::Docker => Arc::new(DockerSandbox::probe(docker, missing).await),
+        Backend::Docker => Arc::new(DockerSandbox::probe_with(docker, missing, policy.as_deref()).await),
         Backend::Native | Backend::None => Arc::new(Missing::new(backend)),
     }
 }
@@ -192,7 +211,7 @@ mod tests {
     async fn a_backend_that_cannot_be_used_is_never_replaced() {
         let docker = DockerOptions { image: Some("no-such-image-anywhere:0".to_owned()), folder: None };
         let error =
-            select(Backend::Docker, Some(Tier::Docker), &docker).await.err().expect("it cannot be met");
+            select(Backend::Docker, Some(Tier::Docker), &docker, None).await.err().expect("it cannot be met");
         assert!(error.to_string().contains("--require-sandbox docker cannot be met"), "{error}");
     }
 }

@@ -38,21 +38,14 @@ impl Refusal {
     }
 }
 
-/// Further methods that this protocol defines for clients: parameters of another shape are wrong parameters, not an
-/// unknown method.
+/// Further methods that this server has: parameters of another shape are wrong parameters, not an unknown method.
 const KNOWN_METHODS: &[&str] = &[
     "ping",
     "server/discover",
     "tools/list",
-    "completion/complete",
-    "logging/setLevel",
-    "prompts/get",
-    "prompts/list",
     "resources/list",
     "resources/templates/list",
     "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
 ];
 
 /// Reads one line.

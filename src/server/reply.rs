@@ -11,6 +11,7 @@ mod output;
 mod protocol;
 mod report;
 mod session;
+mod shown;
 
 use std::fmt;
 use std::time::Duration;
@@ -36,6 +37,7 @@ pub use session::{
     SCHEME, cell, closed, created, installed, resource, resource_error, session_failure, session_list,
     status, unknown_resource,
 };
+pub use shown::long as long_streams;
 
 /// What stands in every result of the lowest tier.
 const UNCONFINED: &str = "unconfined: no sandbox protects this machine from the script";

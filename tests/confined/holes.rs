@@ -30,8 +30,12 @@ fn acts(place: &Place, flags: Option<&[&str]>, port: u16) -> BTreeMap<String, bo
     place.give(&local);
     // A process of the same user, as another program of the user would be.
     let sleeper = sleeper(place);
+    let shared = tempfile::Builder::new().prefix("probe-").tempfile_in("/dev/shm").expect("shared memory");
+    std::fs::write(shared.path(), [0; 4096]).expect("written");
+    place.give(shared.path());
+    let shared_name = shared.path().file_name().expect("a name").to_string_lossy();
     let argv = format!(
-        "import sys\nsys.argv = ['probe', {:?}, '{}', '{port}']\n",
+        "import sys\nsys.argv = ['probe', {:?}, '{}', '{port}', '{shared_name}']\n",
         outside.display().to_string(),
         sleeper.0.id()
     );

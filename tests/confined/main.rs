@@ -4,4 +4,5 @@
 mod ending;
 mod holes;
 mod host;
+mod programs;
 mod selection;

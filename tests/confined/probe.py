@@ -1,10 +1,11 @@
 """Tries what reaches past a sandbox without namespaces; prints a name and what came of it for each act.
 
-usage: probe.py OUTSIDE PID PORT: a folder of the same user that holds `file`, `link-me` and `local` (a listening
-socket), a process of that user, and a TCP port on 127.0.0.1 that somebody listens on. Every act is harmless or undone."""
+usage: probe.py OUTSIDE PID PORT SHARED: a folder of the same user that holds `file`, `link-me` and `local` (a listening
+socket), a process of that user, a TCP port on 127.0.0.1 that
+somebody listens on, and the name of a piece of that user's shared memory. Every act is harmless or undone."""
 import ctypes, errno, os, resource, socket, struct, sys
 
-OUTSIDE, PID, PORT = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+OUTSIDE, PID, PORT, SHARED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 FILE = OUTSIDE + "/file"
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -127,6 +128,13 @@ def _(): socket.socket().listen()
 def _(): socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 9))
 @act("ping")
 def _(): socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1)
+@act("shared-memory-of-others")
+def _(): open("/dev/shm/" + SHARED).read()
+@act("shared-memory-by-name")
+def _():
+    from multiprocessing import shared_memory
+    memory = shared_memory.SharedMemory(name=SHARED)
+    memory.close()
 @act("user-namespace")
 def _():
     if libc.unshare(0x10000000): raise OSError(ctypes.get_errno(), "refused")

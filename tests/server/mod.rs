@@ -33,6 +33,7 @@ pub fn settings() -> Settings {
         backend: Backend::Native,
         require: None,
         docker_image: None,
+        seccomp_policy: None,
         network: Network::Host,
         network_choice: Choice::User,
         limits: Limits::default(),

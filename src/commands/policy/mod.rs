@@ -5,7 +5,7 @@ mod own;
 
 use crate::seccomp::compiler::{Decision, Place, Policy, syscalls};
 use crate::seccomp::{Answer, Arch, PolicyError, Role, Tier, docker, embedded, embedded_policy};
-pub use own::{check, export_folder};
+pub use own::{check, export_folder, load};
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;

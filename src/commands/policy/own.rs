@@ -1,6 +1,7 @@
 //! A policy of the user's own: where it starts, and whether it is sound.
 use super::{PolicyCommandError, push_line};
-use crate::seccomp::{Arch, Policy, PolicyError, Role, Tier, compile, embedded_files, embedded_text, folder};
+use crate::seccomp::folder::{self, OwnPolicy};
+use crate::seccomp::{Arch, Policy, PolicyError, compile, embedded_files, embedded_text};
 use std::fs;
 use std::path::Path;
 
@@ -42,25 +43,16 @@ pub fn check(path: &Path) -> Result<String, PolicyCommandError> {
 fn check_folder(root: &Path) -> Result<String, PolicyCommandError> {
     let (mut text, mut problems) = (String::new(), Vec::new());
     for arch in Arch::ALL.into_iter().filter(|arch| root.join(arch.name()).is_dir()) {
-        for role in Role::ALL {
-            for tier in Tier::ALL {
-                let policy = folder::read(root, arch, role, tier);
-                match policy.and_then(|policy| Ok((compile(&policy)?.len(), policy))) {
-                    Ok((length, policy)) => {
-                        push_line(&mut text, &sound(&format!("{arch} {role} {tier}"), &policy, length));
-                    }
-                    Err(error) => problems.extend(error.problems),
+        match folder::read_all(root, arch) {
+            Ok(compiled) => {
+                for one in compiled {
+                    let of = format!("{arch} {} {}", one.role, one.tier);
+                    push_line(&mut text, &sound(&of, &one.policy, one.program.len()));
                 }
             }
+            Err(error) => problems.extend(error.problems),
         }
     }
-    let mut seen = Vec::new();
-    problems.retain(|problem| {
-        !seen.contains(problem) && {
-            seen.push(problem.clone());
-            true
-        }
-    });
     if !problems.is_empty() {
         return Err(PolicyCommandError::Mistakes {
             folder: root.to_owned(),
@@ -68,6 +60,18 @@ fn check_folder(root: &Path) -> Result<String, PolicyCommandError> {
         });
     }
     if text.is_empty() { Err(PolicyCommandError::NoArchitecture(root.to_owned())) } else { Ok(text) }
+}
+
+/// The policy of a folder, compiled for this machine, to be used in place of the embedded one.
+///
+/// # Errors
+/// A folder that is not there or has no policy for this machine, and every mistake with its line.
+pub fn load(root: &Path) -> Result<OwnPolicy, PolicyCommandError> {
+    fs::read_dir(root).map_err(|error| PolicyCommandError::File { path: root.to_owned(), error })?;
+    if !root.join(Arch::native().name()).is_dir() {
+        return Err(PolicyCommandError::NoArchitecture(root.to_owned()));
+    }
+    OwnPolicy::read(root).map_err(|error| PolicyCommandError::Mistakes { folder: root.to_owned(), error })
 }
 
 /// A file in a folder named after an architecture is a policy for that one, and its includes start from the folder

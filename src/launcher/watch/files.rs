@@ -26,6 +26,7 @@ const FULL: u64 = 16;
 pub struct Files {
     folders: Vec<PathBuf>,
     scratch: Option<OwnedFd>,
+    memory_folder: Option<PathBuf>,
     /// Bytes in files of memory, of the whole machine, when the run began.
     shared_at_first: u64,
     disk: Look,
@@ -63,15 +64,16 @@ impl Look {
 }
 
 impl Files {
-    pub fn new(folders: Vec<PathBuf>, scratch: Option<OwnedFd>) -> Self {
+    pub fn new(folders: Vec<PathBuf>, scratch: Option<OwnedFd>, memory_folder: Option<PathBuf>) -> Self {
         let shared = sys::shared_memory_of_machine();
         let disk = Look::new(folders.first().map_or(0, |folder| taken(folder)));
-        Self { folders, scratch, shared_at_first: shared, disk, memory: Look::new(shared) }
+        Self { folders, scratch, memory_folder, shared_at_first: shared, disk, memory: Look::new(shared) }
     }
 
     /// Bytes of files in memory: those of the run's own file system, and files without a name.
     pub fn in_memory(&mut self, members: &Members, limit: u64) -> u64 {
-        let scratch = self.scratch_bytes();
+        let folder = self.memory_folder.as_ref().map_or(0, |folder| size_of(folder, limit));
+        let scratch = self.scratch_bytes().saturating_add(folder);
         let shared = sys::shared_memory_of_machine();
         let first = self.shared_at_first;
         let nameless = self.memory.again(shared.saturating_sub(scratch), limit, || {

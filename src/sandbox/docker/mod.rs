@@ -30,7 +30,7 @@ use super::facts::{Backend, Facts, Refusal, Tier};
 use super::spec::{Role, SandboxSpec, WORK_DIR};
 use super::volumes::Volumes;
 use super::{BoxFuture, LayerState, LayerStatus, Running, Sandbox, StartError, Waiting};
-use crate::seccomp;
+use crate::seccomp::{self, folder::OwnPolicy};
 use alive::Containers;
 use client::Client;
 use container::Started;
@@ -93,8 +93,17 @@ impl DockerSandbox {
     /// Looks for the client, the engine and the image. Where only the image is missing, it can be made in the
     /// background.
     pub async fn probe(options: &DockerOptions, missing: MissingImage) -> Self {
+        Self::probe_with(options, missing, None).await
+    }
+
+    /// The same with the user's own system-call policy in place of the embedded one, where there is one.
+    pub async fn probe_with(
+        options: &DockerOptions,
+        missing: MissingImage,
+        policy: Option<&OwnPolicy>,
+    ) -> Self {
         let image = options.image.clone().unwrap_or_else(image::default_name);
-        let (tier, usable) = match Usable::find(options, &image, missing).await {
+        let (tier, usable) = match Usable::find(options, &image, missing, policy).await {
             Ok(usable) => (Ok(Tier::Docker), Some(Arc::new(usable))),
             Err(refusal) => (Err(refusal), None),
         };
@@ -149,7 +158,12 @@ fn promised() -> Vec<LayerStatus> {
 }
 
 impl Usable {
-    async fn find(options: &DockerOptions, image: &str, missing: MissingImage) -> Result<Self, Refusal> {
+    async fn find(
+        options: &DockerOptions,
+        image: &str,
+        missing: MissingImage,
+        policy: Option<&OwnPolicy>,
+    ) -> Result<Self, Refusal> {
         let client = Client::find().ok_or_else(engine::not_installed)?;
         let engine = Engine::ask(&client).await?;
         let found = engine.image(&client, image).await?;
@@ -165,7 +179,7 @@ impl Usable {
             remedy: "Name a folder with --data-dir".to_owned(),
         };
         let place = Place::open(&folder).map_err(unwritable)?;
-        let profiles = Profiles::write(&place, &engine).map_err(unwritable)?;
+        let profiles = Profiles::write(&place, &engine, policy).map_err(unwritable)?;
         let source = match options.image {
             Some(_) => Source::Registry,
             None => Source::Dockerfile { pythons: Vec::new() },
@@ -207,12 +221,19 @@ impl Usable {
 }
 
 impl Profiles {
-    fn write(place: &Place, engine: &Engine) -> std::io::Result<Self> {
+    fn write(place: &Place, engine: &Engine, own: Option<&OwnPolicy>) -> std::io::Result<Self> {
         let write = |role: seccomp::Role| {
-            let policy = seccomp::embedded_policy(engine.arch, role, seccomp::Tier::Full)
-                .map_err(|error| std::io::Error::other(error.to_string()))?;
-            let name = format!("seccomp-{}-{}-{}.json", engine.arch, role.name(), engine.version);
-            place.keep(&name, &seccomp::docker::export_for(&policy, engine.unknown_calls()).json)
+            let tier = seccomp::Tier::Full;
+            let policy = match own {
+                Some(own) => seccomp::folder::read(own.folder(), engine.arch, role, tier),
+                None => seccomp::embedded_policy(engine.arch, role, tier),
+            };
+            let policy = policy.map_err(|error| std::io::Error::other(error.to_string()))?;
+            let json = seccomp::docker::export_for(&policy, engine.unknown_calls()).json;
+            // Servers with different policies share the folder.
+            let whose = own.map_or_else(String::new, |_| format!("-own-{:016x}", fingerprint(&json)));
+            let name = format!("seccomp-{}-{}-{}{whose}.json", engine.arch, role.name(), engine.version);
+            place.keep(&name, &json)
         };
         Ok(Self {
             run: write(seccomp::Role::Run)?,
@@ -220,6 +241,12 @@ impl Profiles {
             prepare: write(seccomp::Role::Prepare)?,
         })
     }
+}
+
+fn fingerprint(text: &str) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::hash::Hash::hash(text, &mut hasher);
+    std::hash::Hasher::finish(&hasher)
 }
 
 impl Sandbox for DockerSandbox {

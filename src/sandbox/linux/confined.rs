@@ -6,20 +6,17 @@ use std::path::{Path, PathBuf};
 use super::host::{EtcEntry, HostLayout, SystemEntry};
 use super::lower::{SCOPES_SINCE, exec, resource_limits};
 use super::plan::{
-    FileRules, LandlockPlan, LaunchPlan, PolicyTier, PortRule, ProcessLimit, Program, ResourceLimits, Scopes,
-    SeccompPlan, SocketPolicy, Supervision,
+    DeputyPlan, FileRules, LandlockPlan, LaunchPlan, PolicyTier, PortRule, ProcessLimit, Program,
+    ResourceLimits, Scopes, SeccompPlan, SignalGuard, SocketPolicy, Supervision,
 };
 use crate::sandbox::StartError;
-use crate::sandbox::spec::{Access, MountSource, Network, SandboxSpec};
+use crate::sandbox::spec::{Access, MountSource, Network, Role, SandboxSpec};
 
 /// First Landlock ABI that guards sockets by path.
 const PATH_SOCKETS_SINCE: u8 = 9;
 
 /// Processes of the sandbox itself that run as the run's user: the monitor.
 const OWN_PROCESSES: u64 = 1;
-
-/// Where the C library keeps named semaphores and shared memory.
-const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Entries of a process's own folder that programs read. The folder `net` shows the host's connections and is left
 /// out, and so is `task`, which has one for each thread.
@@ -86,6 +83,8 @@ pub struct Ground<'a> {
     pub host: &'a HostLayout,
     /// The run's own folder, in which `work`, `home` and `tmp` lie.
     pub folder: &'a Path,
+    /// The folder for its named semaphores and shared memory.
+    pub shared_memory: &'a Path,
     /// The unused user that the run becomes, where the server is root.
     pub drop_to: Option<u32>,
     /// Landlock's ABI.
@@ -115,9 +114,20 @@ pub fn plan(spec: &SandboxSpec, ground: &Ground<'_>) -> Result<LaunchPlan, Start
         limits: ResourceLimits { processes, ..limits },
         landlock: Some(landlock),
         seccomp: Some(SeccompPlan::Embedded(spec.role, PolicyTier::Confined(sockets))),
+        deputy: deputy(spec.role, ground),
         program: Program::Execute(exec(spec)),
         contents: Vec::new(),
     })
+}
+
+/// The resolver sets real permissions, and shares no memory by name: its filter asks nobody.
+fn deputy(role: Role, ground: &Ground<'_>) -> Option<DeputyPlan> {
+    let plan = || DeputyPlan {
+        own: ground.folder.to_owned(),
+        shared_memory: ground.shared_memory.to_owned(),
+        signals: if ground.abi >= SCOPES_SINCE { SignalGuard::Scope } else { SignalGuard::Deputy },
+    };
+    (role != Role::Prepare).then(plan)
 }
 
 /// How a run without namespaces, of a user that is not root, is ended.
@@ -140,7 +150,6 @@ fn files(spec: &SandboxSpec, ground: &Ground<'_>) -> Result<FileRules, StartErro
         read: read_only_files(ground.host),
         read_execute: system_folders(ground.host),
         read_write: ["work", "home", "tmp"].map(|name| ground.folder.join(name)).into(),
-        shared_memory: vec![SHARED_MEMORY.into()],
     };
     rules.read_write.extend(ground.host.devices.iter().map(|name| Path::new("/dev").join(name)));
     for mount in &spec.mounts {

@@ -81,6 +81,7 @@ pub fn full(
         limits: resource_limits(&spec.limits, OWN_PROCESSES),
         landlock: Some(landlock),
         seccomp: Some(SeccompPlan::Embedded(spec.role, policy_tier(spec.network))),
+        deputy: None,
         program: Program::Execute(exec(spec)),
         contents: spec.files.iter().map(|file| file.content.len() as u64).collect(),
     })
@@ -142,6 +143,7 @@ pub fn unconfined(spec: &SandboxSpec, supervision: Supervision, remove_after: Op
         },
         landlock: (supervision == Supervision::ScopeMonitor).then_some(scope),
         seccomp: None,
+        deputy: None,
         program: Program::Execute(exec(spec)),
         contents: Vec::new(),
     }

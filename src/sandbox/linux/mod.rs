@@ -22,10 +22,12 @@ mod waiting;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::facts::{Backend, Facts, LayerState, LayerStatus, Refusal, Tier};
 use super::spec::{Access, Limits, MountSource, Role, SandboxSpec};
 use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
+use crate::seccomp::folder::OwnPolicy;
 use groups::Groups;
 use host::HostLayout;
 use launchers::Launchers;
@@ -48,6 +50,8 @@ pub struct LinuxSandbox {
     shortfall: Option<Refusal>,
     /// Why the server cannot connect for runs, where it cannot.
     outbound: Result<(), String>,
+    /// The user's own system-call policy, where there is one.
+    policy: Option<Arc<OwnPolicy>>,
 }
 
 impl LinuxSandbox {
@@ -75,6 +79,7 @@ impl LinuxSandbox {
             facts,
             shortfall: None,
             outbound: Err("there is no network namespace in this tier".to_owned()),
+            policy: None,
         }
     }
 
@@ -160,10 +165,15 @@ impl LinuxSandbox {
                 lower::full(spec, &self.host, way.identity(user.unwrap_or_default()), proc)
             }
             Mode::Confined { abi } => {
-                confined::plan(spec, &confined::Ground { host: &self.host, folder: path, drop_to: user, abi })
+                let (host, shared_memory) = (&self.host, folder.shared_memory());
+                let ground = confined::Ground { host, folder: path, shared_memory, drop_to: user, abi };
+                confined::plan(spec, &ground)
             }
             Mode::Unconfined(supervision) => Ok(lower::unconfined(spec, supervision, Some(path.to_owned()))),
         }?;
+        if let Some(own) = &self.policy {
+            plan.seccomp = plan.seccomp.map(|policy| policy.replaced_by(own));
+        }
         self.limit_run(&mut plan, &spec.limits, folder);
         Ok(plan)
     }
@@ -179,6 +189,9 @@ impl LinuxSandbox {
         } else {
             watch.memory = Some(limits.memory);
             watch.processes = Some(limits.processes);
+        }
+        if watch.memory.is_some() && plan.isolation.is_none() {
+            watch.memory_folder = Some(folder.shared_memory().to_owned());
         }
         if plan.isolation.is_none() {
             watch.disk = Some((folder.inner().to_vec(), limits.disk));

@@ -12,11 +12,13 @@ use crate::sandbox::spec::Access;
 
 mod access;
 mod limits;
+mod policy;
 
-pub use access::{FileRules, LandlockPlan, PolicyTier, PortRule, Scopes, SeccompPlan, SocketPolicy};
+pub use access::{DeputyPlan, FileRules, LandlockPlan, PortRule, Scopes, SignalGuard};
 pub use limits::{
     Group, GroupCounter, GroupPlan, GroupSetting, MissingSetting, ProcessLimit, ResourceLimits, WatchPlan,
 };
+pub use policy::{CustomPolicy, PolicyTier, SeccompPlan, SocketPolicy};
 
 /// Everything the launcher does before it executes the program, in the order of the fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +41,8 @@ pub struct LaunchPlan {
     pub landlock: Option<LandlockPlan>,
     /// System-call policy; `None` only without isolation.
     pub seccomp: Option<SeccompPlan>,
+    /// What the monitor does for the run; only without namespaces.
+    pub deputy: Option<DeputyPlan>,
     /// What runs when every layer stands.
     pub program: Program,
     /// Length in bytes of each file content that follows the plan on the socket, in the order of

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use crate::launcher::cleanup;
@@ -12,6 +12,9 @@ use crate::sandbox::spec::{HOME_DIR, SandboxSpec, WORK_DIR};
 /// What the names of run folders begin with.
 const PREFIX: &str = "mcp-python-";
 
+/// Where the C library keeps named semaphores and shared memory, in memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+
 /// Temporary files, in a specification.
 const TEMPORARY: &str = "/tmp";
 
@@ -19,6 +22,8 @@ const TEMPORARY: &str = "/tmp";
 #[derive(Debug)]
 pub struct PrivateFolder {
     path: PathBuf,
+    /// Where the run's named semaphores and shared memory are kept.
+    shared_memory: PathBuf,
     keeper: Keeper,
 }
 
@@ -35,18 +40,28 @@ impl PrivateFolder {
     /// Makes the folder with the specification's files in it. It belongs to `owner`, where one is named, and nobody else
     /// may enter it.
     pub fn create(spec: &SandboxSpec, owner: Option<u32>) -> io::Result<Self> {
-        let path = tempfile::Builder::new().prefix(PREFIX).tempdir()?.keep();
-        let this = Self { path, keeper: Keeper::Server };
+        let builder = || {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix(PREFIX).permissions(fs::Permissions::from_mode(0o700));
+            builder
+        };
+        let path = builder().tempdir()?.keep();
+        let in_memory = builder().tempdir_in(SHARED_MEMORY).ok().map(tempfile::TempDir::keep);
+        let shared_memory = in_memory.unwrap_or_else(|| path.join("shared-memory"));
+        let this = Self { path, shared_memory, keeper: Keeper::Server };
         this.fill(spec)?;
         if let Some(owner) = owner {
             hand_over(&this.path, owner)?;
+            hand_over(&this.shared_memory, owner)?;
         }
         Ok(this)
     }
 
     /// A stand-in for printing a plan: nothing is made.
     pub fn imagined() -> Self {
-        Self { path: std::env::temp_dir().join(format!("{PREFIX}RUN")), keeper: Keeper::Other }
+        let name = format!("{PREFIX}RUN");
+        let shared_memory = Path::new(SHARED_MEMORY).join(&name);
+        Self { path: std::env::temp_dir().join(name), shared_memory, keeper: Keeper::Other }
     }
 
     /// Leaves the folder to the run's supervisor.
@@ -57,6 +72,11 @@ impl PrivateFolder {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Where the run's named semaphores and shared memory are kept: in memory, where the machine has a place for that.
+    pub fn shared_memory(&self) -> &Path {
+        &self.shared_memory
     }
 
     /// The work directory in it.
@@ -78,7 +98,8 @@ impl PrivateFolder {
     }
 
     fn fill(&self, spec: &SandboxSpec) -> io::Result<()> {
-        for folder in self.inner() {
+        let beside = (!self.shared_memory.exists()).then(|| self.shared_memory.clone());
+        for folder in self.inner().into_iter().chain(beside) {
             fs::DirBuilder::new().mode(0o700).create(folder)?;
         }
         for file in &spec.files {
@@ -125,6 +146,7 @@ impl PrivateFolder {
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
         if self.keeper == Keeper::Server {
+            cleanup::remove_folder(&self.shared_memory);
             cleanup::remove_folder(&self.path);
         }
     }

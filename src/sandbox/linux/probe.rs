@@ -2,6 +2,7 @@
 //! are tried in each. A way that lets one through is not used.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::diagnosis::{self, Observed};
 use super::mode::{Mode, Way, full};
@@ -11,13 +12,19 @@ use crate::launcher::sys;
 use crate::sandbox::facts::{Backend, Facts, LayerStatus, Refusal};
 use crate::sandbox::spec::{Command, Limits, Network, Role, SandboxSpec, WORK_DIR};
 use crate::sandbox::{StartError, Tier};
+use crate::seccomp::folder::OwnPolicy;
 
 impl LinuxSandbox {
     /// Finds out what this machine allows and builds throw-away sandboxes to prove it.
     pub async fn probe() -> Self {
+        Self::probe_with(None).await
+    }
+
+    /// The same with the user's own system-call policy, where there is one.
+    pub async fn probe_with(policy: Option<Arc<OwnPolicy>>) -> Self {
         let is_root = rustix::process::geteuid().is_root();
         let ways = full(is_root);
-        let mut sandbox = Self::with(Mode::Full(ways[0], ProcSource::Fresh));
+        let mut sandbox = Self { policy, ..Self::with(Mode::Full(ways[0], ProcSource::Fresh)) };
         let mut first = None;
         for &way in ways {
             match sandbox.try_way(way).await {

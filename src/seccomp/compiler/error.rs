@@ -1,6 +1,6 @@
 //! What can be wrong with a policy. All of it is collected, so that one check shows every mistake.
 use super::answer::Answer;
-use super::arch::Arch;
+use super::arch::{Arch, Role, Tier};
 use super::policy::Place;
 use std::fmt;
 use thiserror::Error;
@@ -93,6 +93,18 @@ pub enum ProblemKind {
              listener could let the call pass"
     )]
     NotifyCanBeUndone,
+    /// A call that somebody is asked about where nobody answers.
+    #[error(
+        "`{name}` is `notify`, and nothing answers for it in the role {role} and the tier {tier}; choose another answer"
+    )]
+    NobodyAnswers {
+        /// The system call.
+        name: String,
+        /// The role.
+        role: Role,
+        /// The tier.
+        tier: Tier,
+    },
     /// Neither a number nor a known constant.
     #[error("`{0}` is neither a number nor a name that seccomp/constants.toml knows")]
     UnknownConstant(String),

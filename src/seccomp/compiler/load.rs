@@ -201,12 +201,9 @@ impl<R: Fn(&str) -> io::Result<String>> Loader<R> {
     /// With two filters that notify, the kernel asks the listener of the newer one, and it may let the call pass.
     fn find_undoable_notify(&mut self) {
         const NEW_LISTENER: u64 = 8;
-        let notifies = |one: &Decision| {
-            one.answer == Answer::Notify || one.cases.iter().any(|case| case.answer == Answer::Notify)
-        };
         let seccomp = self.decisions.values().find(|one| one.name == "seccomp");
         let open = seccomp.is_some_and(|one| one.answer_to(&[1, NEW_LISTENER, 0, 0, 0, 0]) == Answer::Allow);
-        let place = self.decisions.values().find(|one| notifies(one)).map(|one| one.place.clone());
+        let place = self.decisions.values().find(|one| one.asks()).map(|one| one.place.clone());
         if let Some(place) = place.filter(|_| open) {
             self.problem(place, ProblemKind::NotifyCanBeUndone);
         }

@@ -43,6 +43,12 @@ impl Decision {
     pub fn answer_to(&self, args: &[u64; 6]) -> Answer {
         self.cases.iter().find(|case| case.applies(args)).map_or(self.answer, |case| case.answer)
     }
+
+    /// Whether somebody is asked about the call, on some arguments at least.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.answer == Answer::Notify || self.cases.iter().any(|case| case.answer == Answer::Notify)
+    }
 }
 
 /// One decision for each system call of an architecture.

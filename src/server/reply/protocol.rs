@@ -98,7 +98,7 @@ pub fn too_many_calls() -> ErrorData {
 /// A method that this server does not have.
 pub fn unknown_method(method: &str) -> String {
     let method: String = method.chars().take(80).collect();
-    format!("this server has no method `{method}`; it offers tools only")
+    format!("this server has no method `{method}`; it offers tools and resources only")
 }
 
 /// A tool that does not exist.

@@ -4,12 +4,12 @@ use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
 use crate::execution::ExecutionReport;
-use crate::execution::report::Captured;
 use crate::sandbox::LimitHit;
 
+use super::shown::{Rest, Shown, both};
 use super::{Bytes, notes_for, output, result};
 
-/// Words and fields for one run. Both streams together are cut to about `limit` bytes. Where it left files, `run` is the
+/// Words and fields for one run. Both streams together are cut to about `limit` bytes. Where there are files, `run` is the
 /// number under which they can be read; pictures among them are shown up to `largest_image` bytes.
 pub fn report(
     report: &ExecutionReport,
@@ -17,14 +17,11 @@ pub fn report(
     run: Option<u64>,
     largest_image: usize,
 ) -> CallToolResult {
-    let (out_share, err_share) = shares(limit, report.stdout.text.len(), report.stderr.text.len());
-    let stdout = Shown::new(&report.stdout, out_share);
-    let stderr = Shown::new(&report.stderr, err_share);
+    let (stdout, stderr) = both(&report.stdout, &report.stderr, limit);
     let signal = report.status.signal().filter(|_| !report.timed_out).map(signal_name);
     let mut notes = notes_for(Some(report.tier), &report.notes);
     notes.extend(signal.iter().map(|signal| format!("ended by signal {signal}")));
-    notes.extend(stdout.note("stdout"));
-    notes.extend(stderr.note("stderr"));
+    notes.extend(stdout.notes("stdout", Rest::File).chain(stderr.notes("stderr", Rest::File)));
     let mut text = text(report, &stdout, &stderr, &notes);
     let mut fields = fields(report, &stdout, &stderr, &notes);
     if let Some(run) = run {
@@ -60,9 +57,9 @@ fn text(report: &ExecutionReport, stdout: &Shown, stderr: &Shown, notes: &[Strin
 }
 
 fn fields(report: &ExecutionReport, stdout: &Shown, stderr: &Shown, notes: &[String]) -> Value {
-    let mut truncated = json!({"stdout": stdout.cut, "stderr": stderr.cut});
+    let mut truncated = json!({"stdout": stdout.lacks(), "stderr": stderr.lacks()});
     for (key, stream) in [("stdout_bytes", stdout), ("stderr_bytes", stderr)] {
-        if stream.cut {
+        if stream.lacks() {
             truncated[key] = json!(stream.total);
         }
     }
@@ -96,63 +93,6 @@ fn limit_in_words(limit: LimitHit) -> String {
     }
 }
 
-/// How much each of two streams may show so that both fit into `limit`: each has a right to half of it, and what one
-/// leaves the other may take.
-pub(super) fn shares(limit: usize, out: usize, err: usize) -> (usize, usize) {
-    let half = limit / 2;
-    if out + err <= limit {
-        (limit, limit)
-    } else if err <= half {
-        (limit - err, limit)
-    } else if out <= half {
-        (limit, limit - out)
-    } else {
-        (half, half)
-    }
-}
-
-/// A stream as it is shown.
-pub(super) struct Shown {
-    pub text: String,
-    /// Whether something is missing, and how many bytes there were.
-    cut: bool,
-    total: u64,
-    /// Bytes that are left of them.
-    kept: usize,
-}
-
-impl Shown {
-    pub fn new(stream: &Captured, share: usize) -> Self {
-        let cut = stream.truncated || stream.text.len() > share;
-        if !cut {
-            return Self {
-                text: stream.text.clone(),
-                cut,
-                total: stream.total_bytes,
-                kept: stream.text.len(),
-            };
-        }
-        let marker = marker(share);
-        let mut end = stream.text.len().min(share.saturating_sub(marker.len()));
-        while !stream.text.is_char_boundary(end) {
-            end -= 1;
-        }
-        Self { text: format!("{}{marker}", &stream.text[..end]), cut, total: stream.total_bytes, kept: end }
-    }
-
-    pub fn note(&self, name: &str) -> Option<String> {
-        self.cut.then(|| format!("{name}: the first {} of {} bytes are shown", self.kept, self.total))
-    }
-}
-
-/// What a cut stream ends with. It counts towards the limit.
-fn marker(share: usize) -> String {
-    match share / 1024 {
-        0 => format!("\n... [truncated at {share} bytes]"),
-        kilobytes => format!("\n... [truncated at {kilobytes}KB]"),
-    }
-}
-
 /// Names of signals by their numbers inside a sandbox, which are the same whatever runs the server.
 fn signal_name(signal: i32) -> String {
     const NAMES: [&str; 31] = [
@@ -167,24 +107,6 @@ fn signal_name(signal: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn streams_share_the_limit_and_a_small_one_is_left_whole() {
-        assert_eq!(shares(100, 40, 60), (100, 100));
-        assert_eq!(shares(100, 100, 10), (90, 100));
-        assert_eq!(shares(100, 10, 100), (100, 90));
-        assert_eq!(shares(100, 100, 100), (50, 50));
-        assert_eq!(shares(100, 100, 0), (100, 100));
-    }
-
-    #[test]
-    fn a_cut_stream_fills_its_share_to_a_character() {
-        let stream = Captured { text: "\u{e4}".repeat(1024), total_bytes: 9000, truncated: true };
-        let shown = Shown::new(&stream, 2048);
-        assert!(shown.text.ends_with("\u{e4}\n... [truncated at 2KB]"));
-        assert!((2046..=2048).contains(&shown.text.len()), "{}", shown.text.len());
-        assert_eq!(shown.note("stdout").as_deref(), Some("stdout: the first 2024 of 9000 bytes are shown"));
-    }
 
     #[test]
     fn signals_have_names() {

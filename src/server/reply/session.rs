@@ -12,7 +12,7 @@ use crate::workspace::media::media_type;
 use crate::workspace::path::WorkPath;
 
 use super::failure::failed;
-use super::report::{Shown, shares};
+use super::shown::{Rest, Shown, both};
 use super::{one_line, result};
 
 /// What addresses of a sandbox's files start with.
@@ -99,10 +99,9 @@ pub fn status(status: &SessionStatus) -> CallToolResult {
 /// What came of a cell. `id` is none where the sandbox is closed already. At most about `limit` bytes of output are
 /// shown.
 pub fn cell(id: Option<&SessionId>, report: &CellReport, limit: usize) -> CallToolResult {
-    let (out_share, err_share) = shares(limit, report.stdout.text.len(), report.stderr.text.len());
-    let (stdout, stderr) = (Shown::new(&report.stdout, out_share), Shown::new(&report.stderr, err_share));
+    let (stdout, stderr) = both(&report.stdout, &report.stderr, limit);
     let mut notes: Vec<String> = report.notes.iter().map(|note| one_line(note)).collect();
-    notes.extend(stdout.note("stdout").into_iter().chain(stderr.note("stderr")));
+    notes.extend(stdout.notes("stdout", Rest::Lost).chain(stderr.notes("stderr", Rest::Lost)));
     let problem = problem(report);
     let files: Vec<(&'static str, &WorkPath, u64)> = kept_files(report).collect();
 
@@ -270,5 +269,5 @@ pub fn resource_error(uri: &str, error: &SessionError) -> ErrorData {
 pub fn unknown_resource(uri: &str) -> ErrorData {
     let uri: String = uri.chars().take(200).collect();
     let message = format!("there is no resource {uri:?}; addresses are like {SCHEME}SESSION_ID/PATH");
-    ErrorData::resource_not_found(message, None)
+    ErrorData::resource_not_found(message, Some(json!({"uri": uri})))
 }

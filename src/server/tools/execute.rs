@@ -66,7 +66,9 @@ impl ExecuteTools {
             }
         }
         Ok(match result {
-            Ok(report) => {
+            Ok(mut report) => {
+                let long = reply::long_streams(&report.stdout, &report.stderr, self.max_output_bytes);
+                report.output.extend(long);
                 let run = self.runs.keep(&report.output);
                 reply::report(&report, self.max_output_bytes, run, self.max_image_bytes)
             }

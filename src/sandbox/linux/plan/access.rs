@@ -1,10 +1,8 @@
-//! What a run may reach: rules of Landlock and the system-call policy.
+//! What a run may reach: rules of Landlock, and what the monitor does for it.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-
-use crate::sandbox::spec::Role;
 
 /// What Landlock restricts, beside and independent of the mounts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,8 +28,27 @@ pub struct FileRules {
     pub read_execute: Vec<PathBuf>,
     /// Read, write, create and execute below these.
     pub read_write: Vec<PathBuf>,
-    /// Folders for shared memory: files are made, read, written and removed by name; nothing is listed or executed.
-    pub shared_memory: Vec<PathBuf>,
+}
+
+/// What the monitor does for a run without namespaces, whose filter asks it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeputyPlan {
+    /// The folder with the run's own files: their permissions and times are changed.
+    pub own: PathBuf,
+    /// The folder in which the run's named semaphores and shared memory are kept. It is removed with the run.
+    pub shared_memory: PathBuf,
+    /// Who keeps the run's signals inside it.
+    pub signals: SignalGuard,
+}
+
+/// Who keeps signals inside a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SignalGuard {
+    /// Landlock, by its scope.
+    Scope,
+    /// The deputy, by looking from whom the target descends.
+    Deputy,
 }
 
 /// What Landlock says of ports.
@@ -54,40 +71,4 @@ pub enum Scopes {
     Signals,
     /// Signals and abstract sockets.
     All,
-}
-
-/// Which system-call policy applies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SeccompPlan {
-    /// The policy built into this program for a role.
-    Embedded(Role, PolicyTier),
-    /// A reviewed replacement, compiled by the server: one `u64` for each instruction.
-    Custom(Vec<u64>),
-}
-
-/// Which variant of a policy applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyTier {
-    /// Beside namespaces.
-    Full,
-    /// Beside namespaces, a private network among them, out of which the server connects.
-    Brokered,
-    /// Without namespaces, where system calls reach further.
-    Confined(SocketPolicy),
-}
-
-/// Which sockets the confined tier has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SocketPolicy {
-    /// Internet and local ones.
-    All,
-    /// Local ones: the network is off.
-    Local,
-    /// Internet ones: Landlock is too old to guard the host's path sockets.
-    Internet,
-    /// Pairs only: the network is off, and Landlock is too old.
-    PairsOnly,
 }

@@ -86,6 +86,8 @@ pub struct GroupCounter {
 pub struct WatchPlan {
     /// Memory of all processes and files in memory together, in bytes.
     pub memory: Option<u64>,
+    /// A folder in memory whose files count as well, where they lie in no file system of the run's own.
+    pub memory_folder: Option<PathBuf>,
     /// Processes and threads.
     pub processes: Option<u64>,
     /// Files below these folders of the host together, and how many bytes they may take.
