@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::audit::{AuditSettings, Scripts};
 use crate::environment::{PythonVersion, SourceBuilds};
 use crate::execution::user_mount::UserMount;
 use crate::sandbox::{Backend, Tier, machine::Machine, select::Choice, spec::Limits, spec::Network};
@@ -191,6 +192,12 @@ pub struct RunArgs {
     /// Print the plan of the sandbox instead of running the script
     #[arg(long)]
     pub explain: bool,
+    /// Folder for the figures that the script leaves open, and for pictures in its output/
+    #[arg(long, value_name = "FOLDER")]
+    pub save_figures: Option<PathBuf>,
+    /// Open the saved figures
+    #[arg(long, requires = "save_figures")]
+    pub open: bool,
 }
 
 /// Arguments of `validate`.
@@ -205,6 +212,7 @@ pub struct ValidateArgs {
 
 /// Flags of the server.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(next_help_heading = "Options for every run")]
 pub struct Options {
     /// Python to run, such as 3.13; without it 3.13, or the newest that can be had
@@ -290,6 +298,12 @@ pub struct Options {
     /// As --mount, and takes the root and home directories, too
     #[arg(long = "mount-home", global = true, value_name = "HOST:NAME[:rw]")]
     pub home_mounts: Vec<UserMount>,
+    /// File to which a line of JSON is appended for every call and every `run`
+    #[arg(long, global = true, value_name = "FILE")]
+    pub audit_log: Option<PathBuf>,
+    /// Write the text of scripts into the audit log, beside their hash
+    #[arg(long, global = true)]
+    pub audit_scripts: bool,
     /// Tools that clients see; several separated by commas
     #[arg(
         long,
@@ -408,6 +422,9 @@ impl Options {
                 self.default_timeout, self.max_timeout
             )));
         }
+        if self.audit_scripts && self.audit_log.is_none() {
+            return Err(conflict("--audit-scripts needs --audit-log FILE".to_owned()));
+        }
         if let Some(name) = self.pass_env.iter().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(conflict(format!("--pass-env takes the name of a variable, not {name:?}")));
         }
@@ -452,6 +469,10 @@ impl Options {
             source_builds: if self.no_build { SourceBuilds::Refused } else { SourceBuilds::Allowed },
             allow_http_index: self.allow_http_index,
             mounts,
+            audit: self.audit_log.map(|file| AuditSettings {
+                file,
+                scripts: if self.audit_scripts { Scripts::Text } else { Scripts::Hash },
+            }),
             tools: self.tools,
             sessions: SessionSettings {
                 max_sandboxes: usize::from(self.max_sandboxes),
@@ -545,7 +566,7 @@ mod tests {
 
     #[test]
     fn values_that_contradict_are_refused_with_exit_code_two() {
-        let wrong: [&[&str]; 18] = [
+        let wrong: [&[&str]; 19] = [
             &["--memory-limit", "0"],
             &["--memory-limit=-1G"],
             &["--memory-limit", "1M"],
@@ -563,6 +584,7 @@ mod tests {
             &["--python-version", "2.7"],
             &["--sandbox-backend", "jail"],
             &["--pass-env", "A=B"],
+            &["--audit-scripts"],
             &["--no-such-flag"],
         ];
         for args in wrong {

@@ -18,6 +18,7 @@
 //! - [`cli`], [`settings`]: flags become validated values. *Invariant: no string in `settings` means a choice, and
 //!   nothing is started here.*
 //! - [`commands`]: what a person types. *Invariant: only this room and `main` print and choose exit codes.*
+//! - [`audit`]: a line for every call, for whoever has to know later. *Invariant: no call goes unwritten without a word.*
 //! - [`server`]: the MCP face. *Invariant: the protocol library's types stay inside; no backend is named.*
 //! - [`session`]: stateful sandboxes and the driver inside them. *Invariant: what comes out of a sandbox is hostile; it
 //!   knows neither the protocol nor the backend.*
@@ -35,6 +36,7 @@
 //! `sandbox` -> `launcher`
 //! (which takes only the plan) -> `seccomp`.
 
+pub mod audit;
 pub mod cli;
 pub mod commands;
 pub mod environment;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::audit::AuditSettings;
 use crate::environment::{PythonVersion, SourceBuilds};
 use crate::execution::user_mount::UserMount;
 use crate::sandbox::{Backend, Tier, select::Choice, spec::Limits, spec::Network};
@@ -66,6 +67,8 @@ pub struct Settings {
     pub allow_http_index: bool,
     /// Folders of the user's that every sandbox shows.
     pub mounts: Vec<UserMount>,
+    /// The audit log, where there is to be one.
+    pub audit: Option<AuditSettings>,
     /// Which tools clients see.
     pub tools: Vec<ToolFamily>,
     /// How stateful sandboxes are run.

@@ -102,3 +102,14 @@ fn a_syntax_error_is_an_ordinary_result_and_validation_names_its_line() {
     assert!(said.starts_with("INVALID") && said.contains("line 3"), "{said}");
     assert!(text(&server.tool("validate_script", json!({"script": "print(1)"}))).starts_with("VALID"));
 }
+
+#[test]
+fn a_module_that_is_missing_leads_to_its_package() {
+    let mut server = Server::start(&[]);
+    let result = server.tool("execute_python", json!({"script": "import yaml"}));
+    assert_eq!((&result["isError"], &result["structuredContent"]["exit_code"]), (&json!(false), &json!(1)));
+    assert!(text(&result).contains("dependencies = [\"pyyaml\"]"), "{result}");
+    let id = server.tool("create_sandbox", json!({}))["structuredContent"]["session_id"].clone();
+    let result = server.tool("execute_code", json!({"session_id": id, "code": "import yaml"}));
+    assert!(text(&result).contains("install_package (package_name `pyyaml`)"), "{result}");
+}

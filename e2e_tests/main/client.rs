@@ -39,7 +39,16 @@ pub struct Server {
 impl Server {
     /// Starts a server and greets it.
     pub fn start(flags: &[&str]) -> Self {
-        let mut server = Self::start_without_greeting(flags);
+        Self::start_without_greeting(flags).greeted()
+    }
+
+    /// Starts what becomes a server, and greets it.
+    pub fn start_command(command: &mut Command) -> Self {
+        Self::spawn(command).greeted()
+    }
+
+    fn greeted(self) -> Self {
+        let mut server = self;
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "e2e", "version": "0"}});
         let reply = server.request("initialize", params);
@@ -49,10 +58,11 @@ impl Server {
     }
 
     pub fn start_without_greeting(flags: &[&str]) -> Self {
-        let mut child = Command::new(binary())
-            .args(common_flags())
-            .arg("--no-warm-cache")
-            .args(flags)
+        Self::spawn(Command::new(binary()).args(common_flags()).arg("--no-warm-cache").args(flags))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

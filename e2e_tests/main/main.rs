@@ -6,6 +6,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "calls read better with the JSON in place")]
 
 mod artifacts;
+mod audit;
 mod bad_input;
 mod client;
 mod command_line;

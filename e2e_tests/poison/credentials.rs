@@ -61,6 +61,31 @@ fn credentials_in_the_address_in_variables_and_in_netrc_reach_the_index() {
 }
 
 #[test]
+fn a_keyring_is_asked_for_the_users_index_and_for_no_other() {
+    let index = private();
+    let mut stage = Stage::new(&index.with_user("me", "/simple"));
+    let programs = stage.home().join("programs");
+    std::fs::create_dir(&programs).expect("made");
+    let asked = stage.home().join("asked");
+    let program = format!("#!/bin/sh\necho \"$*\" >> '{}'\necho '{PASSWORD}'\n", asked.display());
+    std::fs::write(programs.join("keyring"), program).expect("written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(programs.join("keyring"), mode).expect("executable");
+    let path = format!("{}:{}", programs.display(), stage.env["PATH"]);
+    stage.env.insert("PATH".to_owned(), path);
+    assert_eq!(stage.run(&["alpha"], LOOK).code, 125, "the keyring is not asked where nobody said so");
+    assert!(!asked.exists());
+
+    stage.env.insert("UV_KEYRING_PROVIDER".to_owned(), "subprocess".to_owned());
+    let ran = stage.run(&["alpha"], LOOK).succeeded();
+    assert_eq!(ran.value("VERSION"), "1.0");
+    kept_secret(&stage, &ran);
+    let asked = std::fs::read_to_string(asked).expect("it was asked");
+    let own = format!("get {} me", index.at("/simple"));
+    assert!(asked.lines().all(|line| line == own), "{asked}");
+}
+
+#[test]
 fn source_code_of_a_private_index_is_fetched_with_credentials_and_built_without() {
     let index = private();
     let stage = Stage::new(&index.with_user(&format!("me:{PASSWORD}"), "/simple"));

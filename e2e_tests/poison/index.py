@@ -5,6 +5,7 @@ Usage: index.py FOLDER, where FOLDER/description is JSON:
             text, megabytes a file of zeros that takes little as long as it is packed
   password: "user:password", asked for everywhere below /simple and /files where it is set
   tls:      folder with cert.pem and key.pem
+The description may be replaced while it serves.
 Every request is written to FOLDER/requests as a line: path, and the credentials that came with it.
 """
 
@@ -81,9 +82,13 @@ def pages(packages):
 
 def main():
     folder = sys.argv[1]
-    with open(os.path.join(folder, "description")) as file:
-        description = json.load(file)
-    found, lock = pages(description.get("packages", [])), threading.Lock()
+
+    def read():
+        with open(os.path.join(folder, "description")) as file:
+            return os.fstat(file.fileno()).st_ino, json.load(file)
+
+    (number, description), lock = read(), threading.Lock()
+    found = pages(description.get("packages", []))
     asked = description.get("password")
     expected = asked and "Basic " + base64.b64encode(asked.encode()).decode()
 
@@ -91,6 +96,11 @@ def main():
         protocol_version = "HTTP/1.1"
 
         def do_GET(self):
+            nonlocal number, found
+            with lock:
+                if os.stat(os.path.join(folder, "description")).st_ino != number:
+                    number, newer = read()
+                    found = pages(newer.get("packages", []))
             given = self.headers.get("Authorization", "")
             with lock, open(os.path.join(folder, "requests"), "a") as log:
                 shown = base64.b64decode(given[6:]).decode() if given.startswith("Basic ") else given

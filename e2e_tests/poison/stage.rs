@@ -44,6 +44,13 @@ impl Index {
         Self::start(&json!({"packages": packages}))
     }
 
+    /// Replaces its packages.
+    pub fn publish(&self, packages: &[Value]) {
+        let next = self.folder.path().join("next");
+        std::fs::write(&next, json!({"packages": packages}).to_string()).expect("written");
+        std::fs::rename(next, self.folder.path().join("description")).expect("replaced");
+    }
+
     pub fn at(&self, path: &str) -> String {
         format!("{}://127.0.0.1:{}{path}", self.scheme, self.port)
     }

@@ -50,8 +50,8 @@ async fn fill(settings: Settings, with: Vec<String>) -> ExitCode {
             ExecutionRequest { script: "pass".to_owned(), dependencies, python, timeout: SET_TAKES };
         let shown = Arc::clone(&line);
         let progress: ProgressSink = Arc::new(move |progress: Progress| shown.show(&progress));
-        let prepared = engine.prepare(&request, Instant::now() + SET_TAKES, &progress).await;
-        line.clear();
+        let deadline = Instant::now() + SET_TAKES;
+        let prepared = line.during(engine.prepare(&request, deadline, &progress)).await;
         match prepared {
             Ok(prepared) => drop(prepared),
             Err(error) => return fail(&format!("{names}: {}", super::words(&error))),

@@ -1,11 +1,11 @@
 //! `doctor`: what this machine can do, layer by layer, which tier results, and how to get a better one.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::terminal::{Look, look};
 use super::{engine, fail, print};
 use crate::execution::Execute;
 use crate::execution::overview::Overview;
@@ -41,8 +41,7 @@ pub async fn doctor(settings: Settings, as_json: bool) -> ExitCode {
     let overview = engine.overview().await;
     let lines = lines(&overview);
     let usable = lines.iter().all(|line| line.mark != Mark::Bad);
-    let text =
-        if as_json { in_json(&overview, &lines) } else { in_words(&lines, std::io::stdout().is_terminal()) };
+    let text = if as_json { in_json(&overview, &lines) } else { in_words(&lines, look(&std::io::stdout())) };
     match (print(&text), usable) {
         (printed, true) => printed,
         _ => ExitCode::FAILURE,
@@ -100,19 +99,23 @@ fn found(what: &str, result: &Result<String, String>, remedy: &str) -> Line {
     }
 }
 
-fn in_words(lines: &[Line], terminal: bool) -> String {
-    let colour = terminal && std::env::var_os("NO_COLOR").is_none();
+fn in_words(lines: &[Line], look: Look) -> String {
     let mut text = String::new();
     for line in lines {
-        let (sign, code) = match line.mark {
-            Mark::Good => ("ok  ", "32"),
-            Mark::Weak => ("note", "33"),
-            Mark::Bad => ("FAIL", "31"),
+        let (word, tick, code) = match line.mark {
+            Mark::Good => ("ok  ", "\u{2713}", "32"),
+            Mark::Weak => ("note", "!", "33"),
+            Mark::Bad => ("FAIL", "\u{2717}", "31"),
         };
-        let sign = if colour { format!("\x1b[{code}m{sign}\x1b[0m") } else { sign.to_owned() };
+        let sign = match look {
+            Look::Plain => word.to_owned(),
+            Look::Signs => tick.to_owned(),
+            Look::Colours => format!("\x1b[{code}m{tick}\x1b[0m"),
+        };
         let _ = writeln!(text, "{sign} {}: {}", line.what, line.detail);
         if let Some(remedy) = &line.remedy {
-            let _ = writeln!(text, "     -> {remedy}");
+            let indent = if look == Look::Plain { "     " } else { "  " };
+            let _ = writeln!(text, "{indent}-> {remedy}");
         }
     }
     text
@@ -162,12 +165,21 @@ mod tests {
 
     #[test]
     fn each_line_says_how_it_stands_and_what_to_do() {
-        let words = in_words(&lines(&overview()), false);
+        let words = in_words(&lines(&overview()), Look::Plain);
         assert_eq!(
             words,
             "ok   machine: Linux 6.18 x86_64\nFAIL sandbox: native: refused\n     -> Allow it\nnote landlock: absent: \
              old\nFAIL uv: not found\n     -> Install uv, or name it with --uv-path\nok   Python: 3.13.2\n"
         );
+    }
+
+    #[test]
+    fn a_terminal_shows_ticks() {
+        let lines = &lines(&overview())[..2];
+        let signs = "\u{2713} machine: Linux 6.18 x86_64\n\u{2717} sandbox: native: refused\n  -> Allow it\n";
+        assert_eq!(in_words(lines, Look::Signs), signs);
+        let coloured = in_words(lines, Look::Colours);
+        assert!(coloured.starts_with("\x1b[32m\u{2713}\x1b[0m machine"), "{coloured:?}");
     }
 
     #[test]

@@ -3,11 +3,13 @@
 mod cache;
 mod config;
 mod doctor;
+mod figures;
 mod image;
 pub mod policy;
 mod progress;
 mod run;
 mod serve;
+mod terminal;
 mod validate;
 
 use std::io::Write;
@@ -16,6 +18,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::audit::{AuditError, AuditLog};
 use crate::cli::sources::{self, ParseError, Parsed};
 use crate::cli::{Command, ConfigAction, Form, Other, PolicyAction, SelectionArgs};
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
@@ -76,7 +79,7 @@ pub fn main() -> ExitCode {
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
-    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    let ansi = terminal::look(&std::io::stderr()) == terminal::Look::Colours;
     let stages = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_span_events(stages);
     log.with_writer(std::io::stderr).with_ansi(ansi).init();
@@ -173,6 +176,12 @@ fn is_root() -> bool {
 #[cfg(not(native))]
 fn is_root() -> bool {
     false
+}
+
+/// The audit log that the settings ask for.
+fn audit(settings: &Settings) -> Result<Option<Arc<AuditLog>>, AuditError> {
+    let wanted = settings.audit.clone();
+    wanted.map(|wanted| AuditLog::open(wanted, settings.limits)).transpose()
 }
 
 /// How long this program waits at its end until everything that it started is gone.

@@ -8,10 +8,14 @@ use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
 use super::progress::Line;
-use super::{TIMED_OUT, close, engine, fail, print, read_script, words};
+use super::{TIMED_OUT, audit, close, engine, fail, figures, print, read_script, words};
+use crate::audit::{Caller, Entry, Outcome};
 use crate::cli::RunArgs;
+#[cfg(native)]
+use crate::execution::output;
+use crate::execution::output::OutputFile;
 use crate::execution::{Engine, ExecutionRequest, Progress, ProgressSink};
-use crate::sandbox::{OutputStream, Running, StartError, WaitError};
+use crate::sandbox::{self, OutputStream, Running, StartError, WaitError};
 use crate::settings::Settings;
 
 /// Bytes passed on at once: the size of a pipe's buffer.
@@ -24,53 +28,82 @@ pub async fn run(settings: Settings, args: RunArgs) -> ExitCode {
         Ok(script) => script,
         Err(error) => return fail(&error),
     };
+    let audit = match audit(&settings) {
+        Ok(audit) => audit.filter(|_| !args.explain),
+        Err(error) => return fail(&error.to_string()),
+    };
     let timeout =
         Duration::from_secs(args.timeout.unwrap_or(settings.default_timeout).min(settings.max_timeout));
-    let request = ExecutionRequest { script, dependencies: args.with, python: settings.python, timeout };
+    let dependencies = args.with.clone();
+    let request = ExecutionRequest { script, dependencies, python: settings.python, timeout };
     let engine = match engine(settings).await {
         Ok(engine) => engine,
         Err(error) => return fail(&error),
     };
-    let code = tokio::select! {
-        code = async {
-            let code = prepare_and_run(&engine, &request, args.explain).await;
+    if let (Some(audit), Ok(tier)) = (&audit, &engine.sandbox().facts().tier) {
+        audit.set_tier(*tier);
+    }
+    let entry = Entry::begin(audit.as_ref(), "run", Caller::default());
+    entry.script(&request.script, request.dependencies.clone());
+    let (outcome, code) = tokio::select! {
+        ended = async {
+            let ended = prepare_and_run(&engine, &request, &args, &entry).await;
             compile_for_the_next_run(&engine).await;
-            code
-        } => code,
+            ended
+        } => ended,
         // What was started is killed when the other branch is dropped.
-        _ = tokio::signal::ctrl_c() => ExitCode::from(128 + 2),
+        _ = tokio::signal::ctrl_c() => (Outcome::Cancelled, ExitCode::from(128 + 2)),
     };
+    if let Err(error) = entry.end(outcome) {
+        eprintln!("warning: {error}");
+    }
     close(engine.sandbox().as_ref()).await;
     code
 }
 
-async fn prepare_and_run(engine: &Engine, request: &ExecutionRequest, explain: bool) -> ExitCode {
+async fn prepare_and_run(
+    engine: &Engine,
+    request: &ExecutionRequest,
+    args: &RunArgs,
+    entry: &Entry,
+) -> (Outcome, ExitCode) {
+    let failed = |message: &str| (Outcome::Failed, fail(message));
     let deadline = Instant::now() + request.timeout;
     let line = Line::new();
     let shown = Arc::clone(&line);
     let progress: ProgressSink = Arc::new(move |progress: Progress| shown.show(&progress));
-    let prepared = engine.prepare(request, deadline, &progress).await;
-    line.clear();
-    let prepared = match prepared {
+    let prepared = match line.during(engine.prepare(request, deadline, &progress)).await {
         Ok(prepared) => prepared,
-        Err(error) => return fail(&words(&error)),
+        Err(error) => {
+            entry.failure(error.kind);
+            return failed(&words(&error));
+        }
     };
+    entry.environment(&prepared.environment.key);
     for note in &prepared.notes {
         eprintln!("note: {note}");
     }
-    if explain {
+    if args.explain {
         return match engine.sandbox().explain(&prepared.spec) {
-            Ok(plan) => print(&plan),
-            Err(error) => fail(&error.to_string()),
+            Ok(plan) => (Outcome::Answered, print(&plan)),
+            Err(error) => failed(&error.to_string()),
         };
     }
     match engine.sandbox().start(&prepared.spec).await {
-        Ok(running) => pass_through(running, deadline, request.timeout).await,
+        Ok(running) => {
+            line.wait("running");
+            let (end, files) = line.during(pass_through(running, deadline, &line, args)).await;
+            let ended = ended(end, request.timeout, entry);
+            save_figures(files, args);
+            ended
+        }
         Err(error @ StartError::ProgramMissing(_)) => {
             engine.forget(prepared.environment).await;
-            fail(&format!("{error}: the environment was removed from outside. Run it again: it is made anew"))
+            failed(&format!(
+                "{error}: the environment was removed from outside. Run it again: it is made anew"
+            ))
         }
-        Err(error) => fail(&error.to_string()),
+        Err(error) => failed(&error.to_string()),
     }
 }
 
@@ -78,13 +111,20 @@ async fn prepare_and_run(engine: &Engine, request: &ExecutionRequest, explain: b
 async fn compile_for_the_next_run(engine: &Engine) {
     let line = Line::new();
     line.wait("compiling the packages for the next run");
-    engine.environments().compiled().await;
-    line.clear();
+    line.during(engine.environments().compiled()).await;
 }
 
-async fn pass_through(mut running: Running, deadline: Instant, timeout: Duration) -> ExitCode {
-    let stdout = copy(running.stdout, tokio::io::stdout());
-    let stderr = copy(running.stderr, tokio::io::stderr());
+/// Files that a script left; `None` where this backend does not hand them over.
+type Files = Option<Vec<OutputFile>>;
+
+async fn pass_through(
+    mut running: Running,
+    deadline: Instant,
+    line: &Line,
+    args: &RunArgs,
+) -> (Result<sandbox::Outcome, WaitError>, Files) {
+    let stdout = copy(running.stdout, tokio::io::stdout(), line);
+    let stderr = copy(running.stderr, tokio::io::stderr(), line);
     let end = async {
         if let Ok(end) = tokio::time::timeout_at(deadline, running.control.wait()).await {
             return end;
@@ -95,30 +135,69 @@ async fn pass_through(mut running: Running, deadline: Instant, timeout: Duration
         Err(WaitError::Killed)
     };
     let ((), (), end) = tokio::join!(stdout, stderr, end);
+    #[cfg(native)]
+    let files = match running.work_dir.filter(|_| args.save_figures.is_some()) {
+        Some(work_dir) => Some(output::collect(work_dir).await),
+        None => None,
+    };
+    #[cfg(not(native))]
+    let files: Files = args.save_figures.as_ref().and(None);
+    (end, files)
+}
+
+/// Says how the script ended, and gives the exit code that says it, too.
+fn ended(end: Result<sandbox::Outcome, WaitError>, timeout: Duration, entry: &Entry) -> (Outcome, ExitCode) {
     match end {
-        Ok(outcome) => {
-            if let Some(limit) = outcome.limit {
+        Ok(end) => {
+            if let Some(limit) = end.limit {
                 eprintln!("note: the script reached a limit: {limit}");
             }
-            ExitCode::from(u8::try_from(outcome.status.code() & 0xff).unwrap_or(u8::MAX))
+            entry.exit(end.status.code());
+            (Outcome::Answered, ExitCode::from(u8::try_from(end.status.code() & 0xff).unwrap_or(u8::MAX)))
         }
         Err(WaitError::Killed) => {
-            eprintln!(
-                "error: the script was ended after {} seconds; --timeout allows more",
-                timeout.as_secs()
-            );
-            ExitCode::from(TIMED_OUT)
+            entry.failure("timeout");
+            let seconds = timeout.as_secs();
+            eprintln!("error: the script was ended after {seconds} seconds; --timeout allows more");
+            (Outcome::Failed, ExitCode::from(TIMED_OUT))
         }
-        Err(error) => fail(&error.to_string()),
+        Err(error) => (Outcome::Failed, fail(&error.to_string())),
+    }
+}
+
+fn save_figures(files: Files, args: &RunArgs) {
+    let Some(folder) = &args.save_figures else { return };
+    let Some(files) = files else {
+        eprintln!("note: this backend hands no files over, so no figure was saved");
+        return;
+    };
+    let saved = match figures::save(&files, folder) {
+        Ok(saved) => saved,
+        Err(error) => {
+            eprintln!("warning: figures could not be saved in {}: {error}", folder.display());
+            return;
+        }
+    };
+    for path in &saved {
+        eprintln!("saved: {}", path.display());
+    }
+    if saved.is_empty() {
+        eprintln!("note: the script left no figure open and no picture in output/");
+    }
+    if args.open
+        && let Err(error) = figures::open(&saved)
+    {
+        eprintln!("warning: {error}");
     }
 }
 
 /// Passes a stream on as it comes. Where the reader is gone the rest is read and dropped, so that the script can end.
-async fn copy(mut from: OutputStream, mut to: impl AsyncWrite + Unpin) {
+async fn copy(mut from: OutputStream, mut to: impl AsyncWrite + Unpin, line: &Line) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut chunk = vec![0; CHUNK];
     let mut wanted = true;
     while let Ok(size @ 1..) = from.read(&mut chunk).await {
+        line.clear();
         if wanted {
             wanted = to.write_all(&chunk[..size]).await.is_ok() && to.flush().await.is_ok();
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
-use super::{close, engine_with, fail, sandbox};
+use super::{audit, close, engine_with, fail, sandbox};
+use crate::audit::AuditLog;
 use crate::execution::overview::Overview;
 use crate::execution::validation::Validation;
 use crate::execution::{
@@ -22,7 +23,12 @@ use crate::settings::Settings;
 
 /// Serves until the end of input or a signal.
 pub async fn serve(settings: Settings) -> ExitCode {
-    let deferred = Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new() });
+    let audit = match audit(&settings) {
+        Ok(audit) => audit,
+        Err(error) => return fail(&error.to_string()),
+    };
+    let deferred =
+        Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new(), audit: audit.clone() });
     let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
     let demands = settings.require.is_some() || settings.seccomp_policy.is_some();
     if demands || settings.limits.cpu_percent.is_some() || asked {
@@ -44,7 +50,7 @@ pub async fn serve(settings: Settings) -> ExitCode {
         }
     };
     let sessions = Some(sessions(&deferred, &settings));
-    let services = Services { executor: deferred.clone(), sessions };
+    let services = Services { executor: deferred.clone(), sessions, audit };
     let served =
         server::serve_all(services, &settings, server::stdin(), server::stdout(), asked_to_end).await;
     if let Some(engine) = deferred.engine.get() {
@@ -81,12 +87,16 @@ fn sessions(engine: &Arc<Deferred>, settings: &Settings) -> Sessions {
 struct Deferred {
     settings: Settings,
     engine: OnceCell<Arc<Engine>>,
+    audit: Option<Arc<AuditLog>>,
 }
 
 impl Deferred {
     async fn engine(&self) -> Result<&Arc<Engine>, ExecutionError> {
         let build = || async {
             let sandbox = sandbox(&self.settings).await?;
+            if let (Some(audit), Ok(tier)) = (&self.audit, &sandbox.facts().tier) {
+                audit.set_tier(*tier);
+            }
             engine_with(self.settings.clone(), sandbox)
         };
         self.engine.get_or_try_init(build).await.map_err(|message: String| {

@@ -75,6 +75,16 @@ impl Lock {
     pub fn remove(self) {
         let _ = std::fs::remove_file(&self.path);
     }
+
+    /// Gives up a lock whose object is gone though others may hold it still: who asks for it from now on gets a new one.
+    /// The second lock keeps two of these apart.
+    pub fn abandon(self, between: &Path) -> io::Result<()> {
+        let Some(_alone) = Self::try_take(between, Sharing::Exclusive)? else { return Ok(()) };
+        if is_current(&self.file, &self.path) {
+            std::fs::remove_file(&self.path)?;
+        }
+        Ok(())
+    }
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -115,5 +125,15 @@ mod tests {
         writer.remove();
         let lock = waiting.await.expect("no panic").expect("taken after the first is gone");
         assert!(path.exists() && is_current(&lock.file, &path));
+    }
+
+    #[test]
+    fn a_lock_on_what_is_gone_stands_in_nobody_s_way() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let path = place.path().join("x.lock");
+        let _user = Lock::try_take(&path, Sharing::Shared).expect("no error").expect("free");
+        let finder = Lock::try_take(&path, Sharing::Shared).expect("no error").expect("shared");
+        finder.abandon(&place.path().join("between.lock")).expect("given up");
+        assert!(Lock::try_take(&path, Sharing::Exclusive).expect("no error").is_some());
     }
 }

@@ -63,6 +63,7 @@ pub use python::PythonVersion;
 pub use request::EnvironmentRequest;
 pub use service::Environments;
 pub use source::SourceBuilds;
+pub use suggest::package_with;
 
 use crate::sandbox::spec::{Mount, Network};
 

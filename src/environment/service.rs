@@ -274,6 +274,11 @@ impl Environments {
             return self.install_inside(volumes, &builder, resolution).await;
         }
         let environment = environment_key(interpreter, &resolution.lock_file);
+        // Other requirements may have led to it before, and those who use it keep the lock from being taken alone.
+        if inner.store.open(&environment).is_some() {
+            return Ok(Resolved { environment, at: now(), notes: resolution.notes });
+        }
+        inner.release_what_is_gone(&environment)?;
         let lock = inner.lock(&environment).await?;
         if inner.store.record(&environment).is_none() {
             let built = builder.install(&resolution).await?;
@@ -351,6 +356,19 @@ impl Inner {
     fn ensure_folders(&self) -> Result<(), EnvironmentError> {
         let context = || format!("{} cannot be used", self.data.root().display());
         self.data.ensure().map_err(|error| EnvironmentError::storage(context(), &error))
+    }
+
+    /// Where an environment was removed from outside while it was in use, its users keep nobody from building it anew. One
+    /// that is being built is locked by its builder alone, and is left in peace.
+    fn release_what_is_gone(&self, key: &str) -> Result<(), EnvironmentError> {
+        let failed = |error| EnvironmentError::storage("the store could not be locked", &error);
+        let shared = Lock::try_take(&self.store.lock_path(key), Sharing::Shared).map_err(failed)?;
+        match shared {
+            Some(lock) if self.store.record(key).is_none() => {
+                lock.abandon(&self.data.locks().join("abandon.lock")).map_err(failed)
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) async fn lock(&self, name: &str) -> Result<Lock, EnvironmentError> {

@@ -62,6 +62,12 @@ pub fn meant(name: &str) -> Option<&'static str> {
     nearest(name, &known).filter(|found| !found.eq_ignore_ascii_case(name))
 }
 
+/// The package to name for a module that is missing: by the list, or the one of the same name.
+pub fn package_with(module: &str) -> &str {
+    let lower = module.to_ascii_lowercase();
+    MODULES.iter().find(|(name, _)| *name == lower).map_or(module, |(_, package)| package)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,6 +84,14 @@ mod tests {
             ("our-internal-tool", None),
         ] {
             assert_eq!(meant(name), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_module_leads_to_its_package() {
+        for (module, package) in [("cv2", "opencv-python-headless"), ("yaml", "pyyaml"), ("helper", "helper")]
+        {
+            assert_eq!(package_with(module), package);
         }
     }
 

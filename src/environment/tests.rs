@@ -153,6 +153,21 @@ async fn twenty_calls_build_once_and_the_next_starts_nothing() {
 }
 
 #[tokio::test]
+async fn other_requirements_that_lead_to_an_environment_in_use_share_it() {
+    let index = TestIndex::start(Behaviour::Open, &[Wheel::new("alpha", "1.0")]).await;
+    let room = Room::new(&index).await;
+    let used = room.prepare(&["alpha"]).await.expect("prepared");
+    let limit = Duration::from_mins(1);
+    let other = room.within(&["alpha>=1.0"], limit).await.expect("it waits for nobody who uses it");
+    assert_eq!(used.root, other.root);
+
+    // Removed from outside while it is in use.
+    crate::environment::files::remove_tree(&used.root);
+    let again = room.within(&["alpha"], limit).await.expect("it is built anew");
+    assert!(again.root == used.root && again.root.join("pyvenv.cfg").is_file());
+}
+
+#[tokio::test]
 async fn another_server_finds_what_was_built() {
     let index = TestIndex::start(Behaviour::Open, &[Wheel::new("alpha", "1.0")]).await;
     let room = Room::new(&index).await;

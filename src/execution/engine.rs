@@ -17,10 +17,10 @@ use super::request::{ExecutionRequest, Progress, ProgressSink};
 use super::run::{self, Finished, RunError};
 use super::user_mount::UserMount;
 use super::validation::Validation;
-use super::{Execute, check, warm};
+use super::{Execute, check, missing, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
 use crate::sandbox::spec::{Command, HOME_DIR, InlineFile, Network, Role, SandboxSpec, USER_NAME, WORK_DIR};
-use crate::sandbox::{BoxFuture, Running, Sandbox, StartError, Tier};
+use crate::sandbox::{BoxFuture, ExitStatus, Running, Sandbox, StartError, Tier};
 use crate::script::{self, Analysis};
 use crate::settings::Settings;
 
@@ -255,6 +255,9 @@ impl Engine {
         if tier == Tier::None {
             notes.insert(0, "unconfined: this ran on the host without any isolation".to_owned());
         }
+        if finished.outcome.status == ExitStatus::Exited(1) {
+            notes.extend(missing::in_run(&finished.stderr.text));
+        }
         ExecutionReport {
             stdout: finished.stdout,
             stderr: finished.stderr,
@@ -262,6 +265,7 @@ impl Engine {
             timed_out: finished.timed_out,
             duration,
             python: environment.interpreter.version.clone(),
+            environment: Arc::clone(&environment.key),
             backend: facts.backend,
             tier,
             layers: finished.layers,

@@ -5,6 +5,7 @@ mod capture;
 mod check;
 mod engine;
 mod failure;
+pub mod missing;
 pub mod output;
 mod pool;
 mod queue;

@@ -1,5 +1,6 @@
 //! What came of one run. Pure data: words are made of it in `server/reply.rs` and `commands/`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::output::OutputFile;
@@ -20,6 +21,8 @@ pub struct ExecutionReport {
     pub duration: Duration,
     /// Full version of the interpreter, such as `3.13.0`.
     pub python: String,
+    /// Key of the environment in the store.
+    pub environment: Arc<str>,
     /// Which backend built the sandbox.
     pub backend: Backend,
     /// What the sandbox promised.

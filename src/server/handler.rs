@@ -1,10 +1,12 @@
 //! rmcp's callbacks: who we are, which tools there are, and the life of one tool call.
 
+use std::sync::Arc;
+
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, Implementation, InitializeRequestParams,
-    InitializeResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-    ResourceTemplate, ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, Implementation,
+    InitializeRequestParams, InitializeResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ResourceTemplate, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData, ServerHandler};
@@ -15,6 +17,7 @@ use super::outbox::Outbox;
 use super::progress::Reporter;
 use super::reply;
 use super::tools::{Call, Family};
+use crate::audit::{AuditLog, Caller, Entry, Outcome};
 
 /// How long a client of the stateless protocol may keep the list of tools: it does not change while the server runs.
 const LIST_TTL_MS: u64 = 3_600_000;
@@ -26,6 +29,7 @@ pub struct Handler {
     gate: Gate,
     outbox: Outbox,
     closing: CancellationToken,
+    audit: Option<Arc<AuditLog>>,
 }
 
 impl Handler {
@@ -37,7 +41,12 @@ impl Handler {
         closing: CancellationToken,
     ) -> Self {
         let families = families.into_iter().map(|family| (family.tools(), family)).collect();
-        Self { families, gate, outbox, closing }
+        Self { families, gate, outbox, closing, audit: None }
+    }
+
+    /// The same, with calls written down.
+    pub fn with_audit(self, audit: Option<Arc<AuditLog>>) -> Self {
+        Self { audit, ..self }
     }
 
     fn family(&self, tool: &str) -> Option<&dyn Family> {
@@ -58,6 +67,18 @@ impl Handler {
     fn tools(&self) -> impl Iterator<Item = &Tool> {
         self.families.iter().flat_map(|(tools, _)| tools)
     }
+}
+
+/// Who asks, as far as the client says.
+fn caller(context: &RequestContext<RoleServer>) -> Caller {
+    Caller {
+        client: context.client_info().map(|client| (client.name, client.version)),
+        traceparent: context.meta.get_traceparent().map(str::to_owned),
+    }
+}
+
+fn outcome(result: &CallToolResult) -> Outcome {
+    if result.is_error == Some(true) { Outcome::Failed } else { Outcome::Answered }
 }
 
 impl ServerHandler for Handler {
@@ -109,16 +130,21 @@ impl ServerHandler for Handler {
         };
         let reporter = Reporter::new(context.meta.get_progress_token(), self.outbox.clone());
         let arguments = request.arguments.unwrap_or_default();
-        let call = |progress| Call { tool: &request.name, arguments, gate: &self.gate, progress };
+        let entry = Entry::begin(self.audit.as_ref(), &request.name, caller(&context));
+        entry.arguments(&arguments);
+        let audit = &entry;
+        let call = |progress| Call { tool: &request.name, arguments, gate: &self.gate, progress, audit };
         let work = reporter.during(|progress| family.call(call(progress)));
         // Leaving here drops the work, and that kills what it had started.
-        tokio::select! {
+        let (outcome, result) = tokio::select! {
             biased;
             // No answer is sent to a request that was cancelled; this one goes nowhere.
-            () = context.ct.cancelled() => Err(reply::cancelled()),
-            result = work => Ok(result.into()),
-            () = self.closing.cancelled() => Ok(reply::server_is_ending().into()),
-        }
+            () = context.ct.cancelled() => (Outcome::Cancelled, Err(reply::cancelled())),
+            result = work => (outcome(&result), Ok(result)),
+            () = self.closing.cancelled() => (Outcome::Dropped, Ok(reply::server_is_ending())),
+        };
+        let written = entry.end(outcome);
+        result.map(|result| reply::written(result, written).into())
     }
 
     async fn list_resources(

@@ -28,6 +28,7 @@ use rmcp::service::serve_directly;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::AuditLog;
 use crate::execution::Execute;
 use crate::session::Sessions;
 use crate::settings::Settings;
@@ -62,6 +63,8 @@ pub struct Services {
     pub executor: Arc<dyn Execute>,
     /// Stateful sandboxes, where they are served. They are closed when the client goes.
     pub sessions: Option<Sessions>,
+    /// Where calls are written down.
+    pub audit: Option<Arc<AuditLog>>,
 }
 
 /// Serves one client with single runs only; see [`serve_all`].
@@ -76,7 +79,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    serve_all(Services { executor, sessions: None }, settings, stdin, stdout, shutdown).await
+    serve_all(Services { executor, sessions: None, audit: None }, settings, stdin, stdout, shutdown).await
 }
 
 /// Serves one client until its input ends, its output breaks, or `shutdown` completes.
@@ -121,8 +124,9 @@ where
     let transport = transport::LineTransport::new(stdin, outbox.clone(), closing.clone());
     let input_fault = transport.fault();
     let gate = gate::Gate::new(settings.max_concurrent, outbox.clone());
+    let audit = services.audit.clone();
     let families = tools::families(services, settings);
-    let handler = handler::Handler::new(families, gate, outbox, closing.clone());
+    let handler = handler::Handler::new(families, gate, outbox, closing.clone()).with_audit(audit);
 
     let service = serve_directly::<RoleServer, _, _, _, _>(handler, transport, None);
     let mut waiting = std::pin::pin!(service.waiting());

@@ -19,6 +19,7 @@ use std::time::Duration;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
+use crate::audit::AuditError;
 use crate::execution::Progress;
 use crate::sandbox::{Tier, spec::Limits};
 
@@ -46,6 +47,21 @@ const UNCONFINED: &str = "unconfined: no sandbox protects this machine from the 
 fn result(text: String, fields: Value) -> CallToolResult {
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(fields);
+    result
+}
+
+/// A result whose call could not be written down says so.
+pub fn written(mut result: CallToolResult, written: Result<(), AuditError>) -> CallToolResult {
+    if let Err(error) = written {
+        tracing::error!("{error}");
+        let note = format!("{error}; this call is not in it");
+        result.content.push(ContentBlock::text(format!("--- note: {} ---", one_line(&note))));
+        if let Some(Value::Array(notes)) =
+            result.structured_content.as_mut().and_then(|fields| fields.get_mut("notes"))
+        {
+            notes.push(note.into());
+        }
+    }
     result
 }
 

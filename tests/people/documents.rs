@@ -71,8 +71,9 @@ fn every_flag_that_a_document_shows_exists() {
     let mut known: BTreeSet<String> = ["help", "version"].map(str::to_owned).into();
     collect(&Cli::command(), &mut known);
     let readme = document("README.md");
-    let ours =
-        readme.lines().filter(|line| line.contains("mcp-python-exec-sandbox ") || line.starts_with("| `"));
+    let ours = readme
+        .lines()
+        .filter(|line| line.starts_with("$ mcp-python-exec-sandbox ") || line.starts_with("| `"));
     for line in ours {
         for piece in
             line.split(['`', ' ', '|', '(', ')', ',', '\\']).filter_map(|word| word.strip_prefix("--"))
@@ -87,5 +88,22 @@ fn collect(command: &clap::Command, known: &mut BTreeSet<String>) {
     known.extend(command.get_arguments().filter_map(|flag| flag.get_long().map(str::to_owned)));
     for below in command.get_subcommands() {
         collect(below, known);
+    }
+}
+
+#[test]
+fn every_dependency_has_its_reason() {
+    let manifest: toml::Table = document("Cargo.toml").parse().expect("TOML");
+    let contributing = document("CONTRIBUTING.md");
+    let reasons = section(&contributing, "Dependencies, and why each");
+    let rows: Vec<&str> =
+        reasons.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next()).collect();
+    let mut tables = vec![&manifest["dependencies"]];
+    for target in manifest["target"].as_table().expect("a table").values() {
+        tables.extend(["dependencies", "dev-dependencies"].iter().filter_map(|kind| target.get(kind)));
+    }
+    for name in tables.iter().flat_map(|table| table.as_table().expect("a table").keys()) {
+        let told = rows.iter().any(|row| row.split([',', ' ', '(']).any(|word| word == name));
+        assert!(told, "CONTRIBUTING.md does not say why {name} is needed");
     }
 }

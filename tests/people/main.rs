@@ -3,6 +3,7 @@
 
 mod config;
 mod documents;
+mod packages;
 
 use std::path::Path;
 use std::process::{Command, Output};

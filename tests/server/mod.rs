@@ -52,6 +52,7 @@ pub fn settings() -> Settings {
         source_builds: mcp_python_exec_sandbox::environment::SourceBuilds::Allowed,
         allow_http_index: false,
         mounts: Vec::new(),
+        audit: None,
         tools: vec![ToolFamily::Execute, ToolFamily::Sandbox],
         sessions: SessionSettings::default(),
     }
@@ -65,6 +66,7 @@ pub fn report() -> ExecutionReport {
         timed_out: false,
         duration: Duration::from_millis(12),
         python: "3.13.0".into(),
+        environment: "0123456789abcdef".into(),
         backend: Backend::Native,
         tier: Tier::Full,
         layers: vec![
@@ -239,7 +241,7 @@ impl Client {
         let (_, input) = tokio::io::split(far_in);
         let (output, _) = tokio::io::split(far_out);
         let (stop, stopped) = oneshot::channel();
-        let services = Services { executor: fake.clone(), sessions };
+        let services = Services { executor: fake.clone(), sessions, audit: None };
         let served = tokio::spawn(async move {
             let shutdown = async {
                 if stopped.await.is_err() {

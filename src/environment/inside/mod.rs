@@ -94,8 +94,11 @@ impl Environments {
         resolution: Resolution,
     ) -> Result<Resolved, EnvironmentError> {
         let key = environment_key(builder.interpreter, &resolution.lock_file);
-        let lock = self.0.lock(&key).await?;
         let store = self.volume_store();
+        if store.open(&key).is_some() {
+            return Ok(Resolved { environment: key, at: now(), notes: resolution.notes });
+        }
+        let lock = self.0.lock(&key).await?;
         if store.record(&key).is_none() {
             let programs = volumes.programs().await.map_err(|error| not_ready(&error))?;
             let volume = volumes.name(&format!("{key}-{}", super::data_dir::unique()));

@@ -59,6 +59,7 @@ impl ExecuteTools {
             Err(busy) => return Ok(reply::failure(&busy)),
         };
         let mut result = self.executor.execute(request, call.progress).await;
+        call.audit.run(&result);
         if let Some(note) = lowered {
             match &mut result {
                 Ok(report) => report.notes.push(note),

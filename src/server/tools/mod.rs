@@ -11,6 +11,7 @@ use rmcp::model::{
 };
 
 use super::Services;
+use crate::audit::Entry;
 use crate::execution::ProgressSink;
 use crate::sandbox::BoxFuture;
 use crate::server::gate::Gate;
@@ -50,6 +51,8 @@ pub struct Call<'a> {
     pub gate: &'a Gate,
     /// Where it says how far it is.
     pub progress: ProgressSink,
+    /// Its line in the audit log.
+    pub audit: &'a Entry,
 }
 
 /// The families that were asked for and can be served, in the order in which clients see them.

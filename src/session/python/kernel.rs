@@ -14,7 +14,7 @@ use super::files::Files;
 use super::{START, reply};
 use crate::environment::packages::PackageFolder;
 use crate::environment::{Environment, EnvironmentRequest};
-use crate::execution::{Engine, ExecutionError, FailureKind, ProgressSink};
+use crate::execution::{Engine, ExecutionError, FailureKind, ProgressSink, missing};
 use crate::sandbox::{BoxFuture, Tier};
 use crate::script::Requirement;
 use crate::session::channel::ChannelError;
@@ -120,6 +120,8 @@ impl PythonKernel {
         match report {
             Ok(mut report) => {
                 report.notes.extend(restarted.map(str::to_owned));
+                let error = report.error.as_ref();
+                report.notes.extend(error.and_then(|error| missing::in_cell(&error.name, &error.value)));
                 if self.engine.sandbox().facts().tier == Ok(Tier::None) {
                     report.notes.insert(0, UNCONFINED.to_owned());
                 }
