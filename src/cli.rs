@@ -11,7 +11,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::audit::{AuditSettings, Scripts};
 use crate::environment::{PythonVersion, SourceBuilds};
 use crate::execution::user_mount::UserMount;
-use crate::sandbox::{Backend, Tier, machine::Machine, select::Choice, spec::Limits, spec::Network};
+use crate::sandbox::{
+    Backend, Tier,
+    machine::{DEFAULT_DISK, DEFAULT_MEMORY, Machine},
+    select::Choice,
+    spec::Limits,
+    spec::Network,
+};
 use crate::seccomp::{Arch, Role, Tier as PolicyTier};
 use crate::session::{InterpreterKind, SessionSettings};
 use crate::settings::{Settings, ToolFamily};
@@ -253,8 +259,8 @@ pub struct Options {
     /// Modules that waiting sandboxes have imported already, where a script's packages hold them
     #[arg(long, global = true, value_name = "MODULES", value_delimiter = ',', value_parser = module)]
     pub preload: Vec<String>,
-    /// Memory of one run, all its processes and its files in memory together
-    #[arg(long, global = true, value_name = "SIZE", default_value = "2G", value_parser = size)]
+    /// Memory of one run, all its processes and its files in memory together; a small machine's default is less
+    #[arg(long, global = true, value_name = "SIZE", default_value = DEFAULT_MEMORY.as_str(), value_parser = size)]
     pub memory_limit: u64,
     /// Processes and threads of one run
     #[arg(long, global = true, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
@@ -262,8 +268,8 @@ pub struct Options {
     /// Processors' worth of time of one run, such as 0.5 or 2; without it, all there are
     #[arg(long, global = true, value_name = "N", value_parser = processors)]
     pub cpu_limit: Option<u32>,
-    /// Space for what one run writes
-    #[arg(long, global = true, value_name = "SIZE", default_value = "1G", value_parser = size)]
+    /// Space for what one run writes; a small machine's default is less
+    #[arg(long, global = true, value_name = "SIZE", default_value = DEFAULT_DISK.as_str(), value_parser = size)]
     pub disk_limit: u64,
     /// Open files of one process
     #[arg(long, global = true, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
@@ -442,6 +448,7 @@ impl Options {
             open_files: self.max_open_files,
             disk: self.disk_limit,
             cpu_percent: self.cpu_limit,
+            niceness: 0,
         };
         Machine::look().allows(&limits).map_err(conflict)?;
         let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");

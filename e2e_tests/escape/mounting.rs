@@ -16,7 +16,7 @@ def mount(source, kind, flags=0, target=here):
 BIND, REMOUNT, PRIVATE, MOVE = 0x1000, 0x20, 0x40000, 0x2000
 attempt("tmpfs", mount(b"none", b"tmpfs"))
 attempt("proc", mount(b"none", b"proc"))
-attempt("bind", mount(b"/tmp", None, BIND))
+attempt("bind", mount(b"/usr/bin", None, BIND))
 attempt("remount writable", mount(None, None, REMOUNT | BIND, b"/proc"))
 attempt("propagation", mount(None, None, PRIVATE, b"/proc"))
 attempt("unmount", lambda: syscall("umount2", here, 2))

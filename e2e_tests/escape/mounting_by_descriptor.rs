@@ -8,8 +8,8 @@ pub const PROPERTY: Property = Property::probe(
     "A script cannot use the newer mount calls, nor list the host's mounts by them",
     r#"
 attributes = ctypes.create_string_buffer(struct.pack("4Q", 1, 0, 0, 0))
-attempt("open_tree", lambda: os.close(syscall("open_tree", -100, b"/tmp", 1)))
-attempt("open_tree, without a copy", lambda: os.close(syscall("open_tree", -100, b"/tmp", 0)))
+attempt("open_tree", lambda: os.close(syscall("open_tree", -100, b"/usr/bin", 1)))
+attempt("open_tree, without a copy", lambda: os.close(syscall("open_tree", -100, b"/usr/bin", 0)))
 attempt("fsopen", lambda: os.close(syscall("fsopen", b"tmpfs", 0)))
 attempt("fspick", lambda: os.close(syscall("fspick", -100, b"/proc", 0)))
 attempt("fsconfig", lambda: syscall("fsconfig", -1, 6, None, None, 0))

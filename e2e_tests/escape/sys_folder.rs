@@ -16,6 +16,7 @@ def accounts():
     import pwd
     return "own" if {entry.pw_name for entry in pwd.getpwall()} <= {"root", "sandbox", "nobody"} else "the host's"
 attempt("accounts", accounts)
+attempt("hidden names in the root", lambda: ",".join(name for name in os.listdir("/") if name.startswith(".")) or None)
 "#,
     &[
         case("/sys", "ok", "ENOENT").namespaces("ENOENT").landlock("EACCES|ok"),
@@ -44,5 +45,6 @@ attempt("accounts", accounts)
         case("/var/run/utmp", "*", "ENOENT").namespaces("ENOENT"),
         case("/etc/mtab", "*", "ENOENT").confined("*").namespaces("ENOENT"),
         case("accounts", "the host's", "own").confined("*").namespaces("own"),
+        case("hidden names in the root", "*", "ok").confined("*").namespaces("ok"),
     ],
 );

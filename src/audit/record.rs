@@ -59,7 +59,7 @@ pub(super) struct Bounds {
 
 impl From<&Limits> for Bounds {
     fn from(limits: &Limits) -> Self {
-        let &Limits { memory, processes, open_files, disk, cpu_percent } = limits;
+        let &Limits { memory, processes, open_files, disk, cpu_percent, niceness: _ } = limits;
         Self { memory, processes, open_files, disk, cpu_percent }
     }
 }

@@ -105,6 +105,7 @@ pub struct StepOutput {
 }
 
 /// Runs steps in sandboxes.
+#[derive(Clone)]
 pub struct Runner {
     /// The backend.
     pub sandbox: Arc<dyn Sandbox>,
@@ -117,7 +118,9 @@ pub struct Runner {
     /// The user's environment, for credentials.
     pub env: HostEnv,
     /// Found when they are first needed.
-    pub credentials: OnceCell<Credentials>,
+    pub credentials: Arc<OnceCell<Credentials>>,
+    /// How far everything else goes first (`nice(2)`).
+    pub niceness: u8,
 }
 
 impl std::fmt::Debug for Runner {
@@ -211,6 +214,10 @@ impl Runner {
         most: u64,
     ) -> Result<StepOutput, EnvironmentError> {
         let failed = |error: String| EnvironmentError::Sandbox(error);
+        let spec = SandboxSpec {
+            limits: Limits { niceness: self.niceness.max(spec.limits.niceness), ..spec.limits },
+            ..spec
+        };
         let running = self.sandbox.start(&spec).await.map_err(|error| failed(error.to_string()))?;
         let crate::sandbox::Running { stdout, stderr, mut control, .. } = running;
         let mut text = Vec::new();

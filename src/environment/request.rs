@@ -31,6 +31,8 @@ pub struct EnvironmentRequest {
     pub requirements: Vec<Requirement>,
     /// The script's settings for uv.
     pub tool_uv: ToolUv,
+    /// How far everything else goes first while it is built (`nice(2)`): 0 where a call waits for it.
+    pub niceness: u8,
 }
 
 impl EnvironmentRequest {

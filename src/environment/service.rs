@@ -80,7 +80,8 @@ impl Environments {
             index,
             package_cache: package_cache.clone(),
             env: env.clone(),
-            credentials: OnceCell::new(),
+            credentials: Arc::default(),
+            niceness: 0,
         };
         let inner = Inner {
             store: Store::new(data.clone(), package_cache, options.cache_size),
@@ -255,8 +256,9 @@ impl Environments {
         let inner = &self.0;
         let job = JobFolder::create(&inner.data)?;
         let uv = if request.requirements.is_empty() { Uv::unused() } else { self.uv().await?.clone() };
+        let runner = Runner { niceness: request.niceness, ..inner.runner.clone() };
         let builder = Builder {
-            runner: &inner.runner,
+            runner: &runner,
             uv: &uv,
             interpreter,
             job: &job,

@@ -168,6 +168,19 @@ async fn other_requirements_that_lead_to_an_environment_in_use_share_it() {
 }
 
 #[tokio::test]
+async fn what_nobody_waits_for_gives_way() {
+    let index =
+        TestIndex::start(Behaviour::Open, &[Wheel::new("alpha", "1.0"), Wheel::new("beta", "1.0")]).await;
+    let room = Room::new(&index).await;
+    let background = EnvironmentRequest { niceness: 19, ..request(&["alpha"]) };
+    let deadline = Instant::now() + Duration::from_mins(1);
+    room.environments.prepare(&background, deadline, Arc::new(|_| {})).await.expect("prepared");
+    assert!(room.sandbox.starts() >= 2 && room.sandbox.urgent() == 0, "{} urgent", room.sandbox.urgent());
+    room.prepare(&["beta"]).await.expect("prepared");
+    assert!(room.sandbox.urgent() >= 2);
+}
+
+#[tokio::test]
 async fn another_server_finds_what_was_built() {
     let index = TestIndex::start(Behaviour::Open, &[Wheel::new("alpha", "1.0")]).await;
     let room = Room::new(&index).await;

@@ -284,6 +284,7 @@ pub(super) fn environment_request(analysis: &Analysis, request: &ExecutionReques
         requires_python: analysis.metadata.requires_python.clone(),
         requirements: analysis.merged.clone(),
         tool_uv: analysis.metadata.uv.clone(),
+        niceness: 0,
     }
 }
 

@@ -15,6 +15,9 @@ const LIST: &str = include_str!("../../profiles/warmup.txt");
 /// Longest time for one line of the list.
 const LINE_TAKES: Duration = Duration::from_mins(5);
 
+/// The lowest priority (`nice(2)`): a call goes first.
+const BACKGROUND: u8 = 19;
+
 /// How far it is.
 pub struct Warming(Mutex<String>);
 
@@ -42,7 +45,11 @@ pub async fn warm(engine: Arc<Engine>) {
     engine.warming.set("running");
     for requirements in lines(LIST) {
         let parsed = requirements.iter().filter_map(|text| Requirement::parse(text).ok()).collect();
-        let request = EnvironmentRequest { requirements: parsed, ..EnvironmentRequest::default() };
+        let request = EnvironmentRequest {
+            requirements: parsed,
+            niceness: BACKGROUND,
+            ..EnvironmentRequest::default()
+        };
         let deadline = Instant::now() + LINE_TAKES;
         if let Err(error) = engine.environments.prepare(&request, deadline, Arc::new(|_| {})).await {
             tracing::warn!("packages could not be fetched in advance ({}): {error}", requirements.join(" "));

@@ -18,6 +18,10 @@ impl Worker<Rooted> {
         set(Resource::Nproc, limits.processes.map(processes).transpose()?)?;
         set(Resource::Nofile, limits.open_files)?;
         set(Resource::Fsize, limits.file_size)?;
+        if let Some(niceness) = limits.niceness {
+            rustix::process::setpriority_process(None, niceness.into())
+                .map_err(|error| Failed::errno(STAGE, "giving way to everything else", error))?;
+        }
         Ok(self.advance("limits", enforced("resource limits")))
     }
 }

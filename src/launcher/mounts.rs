@@ -34,13 +34,13 @@ const BASES: [&str; 3] = ["/tmp", "/run", "/"];
 
 /// Where the main program's own folder of the process file system is shown.
 const OWN_PROC: &str = "proc/self";
-/// Entry of the root at which the caller's process file system is kept until the main program has found its own.
-const OUTER_PROC: &str = ".outer-proc";
 
-/// Entry of the root that covers files of `/proc`.
-const COVER_FILE: &str = ".cover-file";
-/// Entry of the root that covers folders of `/proc`.
-const COVER_DIRECTORY: &str = ".cover-directory";
+/// Folder with all that covers entries of `/proc`, until it lies below that itself.
+const COVERS: &str = ".covers";
+/// Covers files.
+const COVER_FILE: &str = ".covers/file";
+/// Covers folders.
+const COVER_DIRECTORY: &str = ".covers/directory";
 
 /// A root on its way: sources opened, steps carried out one by one.
 struct Builder<'a> {
@@ -252,9 +252,10 @@ impl Builder<'_> {
             RootStep::Content { target } => self.content(below(target)?),
             RootStep::Fifo { target } => self.fifo(below(target)?),
             RootStep::Proc { masked } => self.proc(masked),
+            // The caller's, until the main program has found its own in it.
             RootStep::OwnProc => {
                 self.directory(Path::new(OWN_PROC), 0o555)?;
-                self.attach(Path::new(OUTER_PROC), true)
+                self.attach(Path::new(OWN_PROC), true)
             }
             RootStep::Devpts => self.devpts(),
         }
@@ -393,7 +394,8 @@ impl Builder<'_> {
         rustix::mount::mount_remount(".", flags | MountFlags::RDONLY | MountFlags::BIND, c"")
             .map_err(failed("making read-only", target))?;
         self.folders.remove(target);
-        self.cover(masked)
+        self.cover(masked)?;
+        self.hide_covers(&place)
     }
 
     /// Covers entries of the new process file system. Here names will do: both sides are this launcher's own.
@@ -401,17 +403,13 @@ impl Builder<'_> {
         self.file(Path::new(COVER_FILE), b"", 0)?;
         self.directory(Path::new(COVER_DIRECTORY), 0)?;
         rustix::process::fchdir(&self.root).map_err(failed("entering", Path::new("")))?;
-        let mut made_read_only = Vec::new();
+        self.close(Path::new(COVERS))?;
         for entry in masked {
             let cover = match &entry.cover {
                 Cover::File => Path::new(COVER_FILE),
                 Cover::Directory => Path::new(COVER_DIRECTORY),
                 Cover::Folder(folder) => below(folder)?,
             };
-            if !made_read_only.contains(&cover) {
-                self.close(cover)?;
-                made_read_only.push(cover);
-            }
             let covered = Path::new("proc").join(&entry.name);
             match rustix::mount::mount_bind(cover, &covered) {
                 // An entry that this process namespace does not have.
@@ -420,6 +418,13 @@ impl Builder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Moves the covers into the folder on which `/proc` is mounted, where no name leads. What they cover stays covered.
+    fn hide_covers(&self, below_proc: &OwnedFd) -> Result<(), Failed> {
+        let covers = Path::new(COVERS);
+        rustix::mount::unmount(covers, UnmountFlags::DETACH).map_err(failed("opening", covers))?;
+        rustix::fs::renameat(&self.root, covers, below_proc, covers).map_err(failed("hiding", covers))
     }
 
     /// Puts a read-only mount of an entry over the entry itself: copies of that are read-only too.
@@ -465,16 +470,16 @@ pub fn show_own_process(steps: &[RootStep]) -> Result<(), Failed> {
     if !steps.contains(&RootStep::OwnProc) {
         return Ok(());
     }
-    let (outer, shown) = (Path::new("/").join(OUTER_PROC), Path::new("/").join(OWN_PROC));
+    let shown = Path::new("/").join(OWN_PROC);
     let folder = |path: &Path| {
         rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
     };
     // The link that stands for the process that asks.
-    let own = folder(&outer.join("self")).map_err(failed("opening", &outer))?;
-    let tree = clone_tree(own.as_fd(), "", false).map_err(failed("copying", &outer))?;
+    let own = folder(&shown.join("self")).map_err(failed("opening", &shown))?;
+    let tree = clone_tree(own.as_fd(), "", false).map_err(failed("copying", &shown))?;
+    rustix::mount::unmount(&shown, UnmountFlags::DETACH).map_err(failed("leaving", &shown))?;
     let place = folder(&shown).map_err(failed("opening", &shown))?;
-    attach(tree.as_fd(), place.as_fd()).map_err(failed("attaching", &shown))?;
-    rustix::mount::unmount(&outer, UnmountFlags::DETACH).map_err(failed("leaving", &outer))
+    attach(tree.as_fd(), place.as_fd()).map_err(failed("attaching", &shown))
 }
 
 /// Files in memory cannot be executed in this process namespace, unless they are made as executable, which the

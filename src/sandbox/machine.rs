@@ -1,5 +1,7 @@
 //! What this machine has at most of what a run can be limited to: no limit may promise more.
 
+use std::sync::LazyLock;
+
 use super::spec::Limits;
 
 /// The most of each. `None` where it cannot be told.
@@ -22,7 +24,21 @@ const LEAST_DISK: u64 = 1 << 20;
 /// The least number of descriptors with which Python starts.
 const LEAST_OPEN_FILES: u64 = 16;
 
+/// Memory of one run where nobody says anything: 2 GiB, or three quarters of what a smaller machine has. As a flag takes it.
+pub static DEFAULT_MEMORY: LazyLock<String> = LazyLock::new(|| Machine::look().default_of(2 << 10, (3, 4)));
+
+/// Space of one run where nobody says anything: 1 GiB, or half of the memory of a smaller machine. As a flag takes it.
+pub static DEFAULT_DISK: LazyLock<String> = LazyLock::new(|| Machine::look().default_of(1 << 10, (1, 2)));
+
 impl Machine {
+    /// This many MiB, or a share of the memory where that is less.
+    fn default_of(&self, mebibytes: u64, (part, of): (u64, u64)) -> String {
+        match self.memory.map(|memory| (memory >> 20) * part / of) {
+            Some(share) if share < mebibytes => format!("{}M", share.max(LEAST_MEMORY >> 20)),
+            _ => format!("{}G", mebibytes >> 10),
+        }
+    }
+
     /// Looks at this one.
     pub fn look() -> Self {
         let processors = std::thread::available_parallelism().map(|number| number.get() as u64).ok();
@@ -100,6 +116,21 @@ mod tests {
         };
         assert_eq!(machine.allows(&Limits::default()), Ok(()));
         assert_eq!(Machine::default().allows(&Limits::default()), Ok(()));
+    }
+
+    #[test]
+    fn defaults_give_way_on_a_small_machine() {
+        let small = Machine { memory: Some(1000 << 20), ..Machine::default() };
+        assert_eq!(
+            (small.default_of(2 << 10, (3, 4)), small.default_of(1 << 10, (1, 2))),
+            ("750M".into(), "500M".into())
+        );
+        let large = Machine { memory: Some(4 << 30), ..Machine::default() };
+        assert_eq!(
+            (large.default_of(2 << 10, (3, 4)), large.default_of(1 << 10, (1, 2))),
+            ("2G".into(), "1G".into())
+        );
+        assert_eq!(Machine::default().default_of(2 << 10, (3, 4)), "2G");
     }
 
     #[test]

@@ -147,12 +147,27 @@ pub struct Limits {
     pub disk: u64,
     /// Processors' worth of time, in hundredths (150 is one and a half processors); `None` is all of them.
     pub cpu_percent: Option<u32>,
+    /// How far everything else goes first: 0 for an ordinary run, up to 19 (`nice(2)`) for work in the background.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub niceness: u8,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this signature")]
+fn is_zero(niceness: &u8) -> bool {
+    *niceness == 0
 }
 
 impl Default for Limits {
     /// 2 GiB of memory (below that, heavy data-frame packages fail to start), 512 processes, 1,024 descriptors
     /// (the usual soft limit), 1 GiB of disk.
     fn default() -> Self {
-        Self { memory: 2 << 30, processes: 512, open_files: 1024, disk: 1 << 30, cpu_percent: None }
+        Self {
+            memory: 2 << 30,
+            processes: 512,
+            open_files: 1024,
+            disk: 1 << 30,
+            cpu_percent: None,
+            niceness: 0,
+        }
     }
 }

@@ -32,12 +32,15 @@ fn daemons(word: &str, ending: &str) -> String {
          for _ in range(3):\n    \
              child = subprocess.Popen(sleep, start_new_session=True, stdout=subprocess.PIPE)\n    \
              child.stdout.readline()\n\
+         ready, tell = os.pipe()\n\
          if os.fork() == 0:\n    \
              os.setsid()\n    \
              if os.fork() == 0:\n        \
                  os.setpgid(0, 0)\n        \
+                 os.dup2(tell, 1)\n        \
                  os.execv(sys.executable, sleep)\n    \
              os._exit(0)\n\
+         os.read(ready, 1)\n\
          print('begun', flush=True)\n{ending}"
     )
 }

@@ -15,16 +15,24 @@ use crate::sandbox::{
 pub struct Unconfined {
     facts: Facts,
     starts: AtomicUsize,
+    urgent: AtomicUsize,
 }
 
 impl Unconfined {
     pub fn new() -> Self {
-        Self { facts: facts(), starts: AtomicUsize::new(0) }
+        Self { facts: facts(), starts: AtomicUsize::new(0), urgent: AtomicUsize::new(0) }
     }
 
     /// Programs that were started.
     pub fn starts(&self) -> usize {
         self.starts.load(Ordering::SeqCst)
+    }
+}
+
+impl Unconfined {
+    /// Those among them that give way to nothing.
+    pub fn urgent(&self) -> usize {
+        self.urgent.load(Ordering::SeqCst)
     }
 }
 
@@ -42,6 +50,7 @@ impl Sandbox for Unconfined {
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
         Box::pin(async move {
             self.starts.fetch_add(1, Ordering::SeqCst);
+            self.urgent.fetch_add(usize::from(spec.limits.niceness == 0), Ordering::SeqCst);
             let mut child = tokio::process::Command::new(&spec.command.program)
                 .args(&spec.command.args)
                 .env_clear()

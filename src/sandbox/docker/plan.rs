@@ -14,6 +14,9 @@ use crate::sandbox::spec::{
     Access, HOME_DIR, InlineFile, Limits, Mount, MountSource, Network, Role, SandboxSpec, USER_ID, WORK_DIR,
 };
 
+/// Processor time of work in the background, where an ordinary container has 1024: as little as `nice` 19 gives.
+const BACKGROUND_SHARES: &str = "15";
+
 /// The interpreter in the image that runs the container's first process.
 pub const PYTHON: &str = "/usr/local/bin/python3";
 
@@ -211,7 +214,7 @@ impl DockerPlan {
 
     /// The arguments of the engine's client.
     pub fn arguments(&self, identity: &Identity) -> Vec<String> {
-        let Limits { memory, processes, open_files, disk, cpu_percent } = self.limits;
+        let Limits { memory, processes, open_files, disk, cpu_percent, niceness } = self.limits;
         let mut args = Arguments(Vec::new());
         args.flags(&["run", "--rm", "--interactive", "--sig-proxy=false"]);
         args.option("--pull", "never");
@@ -219,6 +222,9 @@ impl DockerPlan {
         args.option("--label", format!("{LABEL_PLACE}={}", identity.place));
         args.option("--label", format!("{LABEL_SERVER}={}", identity.server));
         args.option("--log-driver", "none");
+        if niceness > 0 {
+            args.option("--cpu-shares", BACKGROUND_SHARES);
+        }
         args.option("--hostname", HOST_NAME);
         args.option("--user", &self.user);
         args.flags(&["--read-only"]);

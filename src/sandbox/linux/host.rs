@@ -113,6 +113,9 @@ const ETC: [&str; 25] = [
     "terminfo",
 ];
 
+/// What begins the names of folders under /etc in which Debian keeps start-up files of its own Python.
+const ETC_PYTHON: &str = "python3";
+
 /// Devices without state of the machine.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
@@ -141,7 +144,7 @@ const PROC_SHOWN: [&str; 16] = [
 const PROC_FILES: [&str; 7] = ["cpuinfo", "meminfo", "stat", "uptime", "loadavg", "filesystems", "version"];
 
 /// Where the root keeps what is shown in place of /proc/sys.
-const PROC_SYS: &str = "/.proc-sys";
+const PROC_SYS: &str = "/.covers/sys";
 
 /// Settings that libraries read to choose a strategy, and that say nothing that `uname(2)`, `sysconf(3)` or a failing
 /// call would not: all others are covered.
@@ -164,7 +167,8 @@ impl HostLayout {
     /// Looks at this machine.
     pub fn gather() -> Self {
         let system = SYSTEM.iter().filter_map(|path| system_entry(Path::new(path))).collect();
-        let etc = ETC.iter().filter_map(|name| etc_entry(&Path::new("/etc").join(name))).collect();
+        let etc = ETC.iter().map(|name| Path::new("/etc").join(name)).chain(python_folders());
+        let etc = etc.filter_map(|path| etc_entry(&path)).collect();
         let devices = DEVICES
             .iter()
             .filter(|name| Path::new("/dev").join(name).exists())
@@ -231,6 +235,18 @@ fn etc_entry(path: &Path) -> Option<EtcEntry> {
         Some(text) => Some(EtcEntry::Text { path, text }),
         None => found.is_file().then_some(EtcEntry::Bind { source, path, directory: false }),
     }
+}
+
+/// `sitecustomize` of the system's Python may be a link into these: without them another Python starts than outside.
+fn python_folders() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/etc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_python = |path: &PathBuf| {
+        let version = path.file_name().and_then(|name| name.to_str()?.strip_prefix(ETC_PYTHON));
+        version.is_some_and(|rest| rest.bytes().all(|byte| byte == b'.' || byte.is_ascii_digit()))
+    };
+    let mut folders: Vec<_> = entries.filter(is_python).collect();
+    folders.sort();
+    folders
 }
 
 fn kernel_settings() -> Vec<EtcEntry> {

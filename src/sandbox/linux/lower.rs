@@ -159,6 +159,7 @@ pub(super) fn resource_limits(limits: &Limits, own_processes: u64) -> ResourceLi
         processes: Some(ProcessLimit::Whole(limits.processes + own_processes)),
         open_files: Some(limits.open_files),
         file_size: Some(limits.disk),
+        niceness: Some(limits.niceness).filter(|niceness| *niceness > 0),
     }
 }
 

@@ -18,6 +18,9 @@ pub struct ResourceLimits {
     pub open_files: Option<u64>,
     /// Size of one file, in bytes (`RLIMIT_FSIZE`).
     pub file_size: Option<u64>,
+    /// How far everything else goes first (`nice(2)`), for work in the background.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub niceness: Option<u8>,
 }
 
 /// The kernel counts the processes and threads of a user, whatever run they belong to.
