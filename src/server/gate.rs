@@ -31,13 +31,12 @@ impl Gate {
     /// Waits for a place, and for a client that reads. The place is free again when what is returned is dropped. Where
     /// too many wait already, an error at once.
     pub async fn enter(&self) -> Result<Option<SemaphorePermit<'_>>, ExecutionError> {
-        let place = match self.places.try_acquire() {
-            Ok(place) => Some(place),
-            Err(_) => {
-                let _turn = self.queue.join()?;
-                // The semaphore is never closed, so there always is a place.
-                self.places.acquire().await.ok()
-            }
+        let place = if let Ok(place) = self.places.try_acquire() {
+            Some(place)
+        } else {
+            let _turn = self.queue.join()?;
+            // The semaphore is never closed, so there always is a place.
+            self.places.acquire().await.ok()
         };
         self.client_reads().await;
         Ok(place)
