@@ -18,14 +18,14 @@ fn a_full_queue_says_try_again_and_serves_the_others_in_their_order() {
         let scripts: Vec<String> =
             (0..CALLS).map(|number| format!("import time\ntime.sleep(0.05)\nprint({number})")).collect();
         let answers = server.run_together(&scripts);
-        let (busy, served): (Vec<_>, Vec<_>) =
+        let (busy, answered): (Vec<_>, Vec<_>) =
             answers.into_iter().partition(|(_, answer)| answer.contains("try again"));
         // A place may have become free while the calls were being read.
-        assert!(served.len() >= HELD && served.len() < CALLS, "{} were served", served.len());
-        assert_eq!(busy.len() + served.len(), CALLS);
-        let order: Vec<usize> = served.iter().map(|(number, _)| *number).collect();
+        assert!(answered.len() >= HELD && answered.len() < CALLS, "{} were answered", answered.len());
+        assert_eq!(busy.len() + answered.len(), CALLS);
+        let order: Vec<usize> = answered.iter().map(|(number, _)| *number).collect();
         assert!(order.is_sorted(), "{order:?}");
-        for (number, printed) in served {
+        for (number, printed) in answered {
             assert_eq!(printed, format!("{number}\n"));
         }
         assert_eq!(server.run("print('as before')").stdout, "as before\n");
