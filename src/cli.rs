@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::audit::{AuditSettings, Scripts};
 use crate::environment::{PythonVersion, SourceBuilds};
 use crate::execution::user_mount::UserMount;
+use crate::install::Client;
 use crate::sandbox::{
     Backend, Tier,
     machine::{DEFAULT_DISK, DEFAULT_MEMORY, Machine},
@@ -57,6 +58,20 @@ pub enum Command {
     /// The image of the Docker backend
     #[command(subcommand)]
     Image(ImageCommand),
+    /// Add this server to the configuration of a client, or print what to add
+    Install(InstallArgs),
+    /// Take this server out of the configuration of a client
+    Uninstall {
+        /// The client
+        client: Client,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
     /// Tell what this machine can do, layer by layer, and how to get more
     Doctor {
         /// As JSON
@@ -182,6 +197,19 @@ pub struct ImageBuildArgs {
     /// A version of Python beside the image's own, such as 3.12; may be repeated
     #[arg(long = "python", value_name = "VERSION")]
     pub pythons: Vec<PythonVersion>,
+}
+
+/// Arguments of `install`.
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    /// The client
+    pub client: Client,
+    /// Print what would be added, and a link where the client has such links; change nothing
+    #[arg(long)]
+    pub print: bool,
+    /// Flags with which the client is to start the server
+    #[arg(last = true, value_name = "FLAGS")]
+    pub server: Vec<String>,
 }
 
 /// Arguments of `run`.

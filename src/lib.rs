@@ -18,6 +18,7 @@
 //! - [`cli`], [`settings`]: flags become validated values. *Invariant: no string in `settings` means a choice, and
 //!   nothing is started here.*
 //! - [`commands`]: what a person types. *Invariant: only this room and `main` print and choose exit codes.*
+//! - [`install`]: clients' own configuration. *Invariant: what this program did not write stays as it is.*
 //! - [`audit`]: a line for every call, for whoever has to know later. *Invariant: no call goes unwritten without a word.*
 //! - [`server`]: the MCP face. *Invariant: the protocol library's types stay inside; no backend is named.*
 //! - [`session`]: stateful sandboxes and the driver inside them. *Invariant: what comes out of a sandbox is hostile; it
@@ -41,6 +42,7 @@ pub mod cli;
 pub mod commands;
 pub mod environment;
 pub mod execution;
+pub mod install;
 #[cfg(native)]
 pub mod launcher;
 pub mod sandbox;

@@ -52,6 +52,7 @@ fn identity() -> Identity {
         place: "place".to_owned(),
         server: "server".to_owned(),
         profile: "/profiles/run.json".into(),
+        network: Some("own".to_owned()),
     }
 }
 

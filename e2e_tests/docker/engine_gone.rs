@@ -44,9 +44,10 @@ async fn an_image_that_was_removed_is_told_with_what_to_do() {
     assert!(said.contains(&format!("no image {name}")) && said.contains("image build"), "{said}");
 }
 
-/// Stops the engine that `DOCKER_TEST_STOP_ENGINE` names by its process id, so it runs last and alone.
+/// Stops the engine that `DOCKER_TEST_STOP_ENGINE` names by its process id and starts another, so it runs last and
+/// alone.
 #[tokio::test]
-async fn an_engine_that_stops_ends_the_run_with_a_reason() {
+async fn an_engine_that_stops_ends_the_run_with_a_reason_and_one_that_comes_back_is_used() {
     let Ok(engine) = std::env::var("DOCKER_TEST_STOP_ENGINE") else {
         println!("SKIPPED: DOCKER_TEST_STOP_ENGINE names no engine that may be stopped");
         return;
@@ -60,4 +61,12 @@ async fn an_engine_that_stops_ends_the_run_with_a_reason() {
     assert!(matches!(error, WaitError::Lost(_)), "{error:?}");
     let error = room.sandbox.start(&spec("pass")).await.expect_err("there is no engine");
     assert!(error.to_string().contains("not running"), "{error}");
+    while std::path::Path::new("/proc").join(&engine).exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/e2e_tests/docker/engine.sh");
+    let started = std::process::Command::new(script).arg("start").status().expect("it starts");
+    assert!(started.success());
+    assert_eq!(room.run("print('again')").await.stdout.text, "again\n");
+    room.until_nothing_is_left().await;
 }

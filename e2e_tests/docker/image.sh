@@ -12,7 +12,7 @@ name=${1:?usage: image.sh NAME}
 docker=${DOCKER:-docker}
 packages='base-files libc6 libc-bin libgcc-s1 libstdc++6 dash bash libtinfo6 coreutils libacl1 libattr1 libselinux1
           libpcre2-8-0 libgmp10 libssl3 grep sed findutils diffutils gzip tar hostname mawk procps libproc2-0
-          ca-certificates tzdata netbase'
+          ca-certificates tzdata netbase zlib1g libexpat1'
 
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT

@@ -13,6 +13,7 @@ mod limits;
 mod refusals;
 mod runs;
 mod sessions;
+mod surfaces;
 mod walls;
 
 use std::collections::BTreeMap;

@@ -76,3 +76,86 @@ fn no_client_is_told_where_the_usual_folders_have_none() {
     });
     assert!(said.contains("not installed"), "{said}");
 }
+
+/// Loads an image of one empty layer for another architecture: engines build only for their own.
+const FOREIGN_IMAGE: &str = "
+import hashlib, io, json, subprocess, sys, tarfile
+layer = bytes(1024)
+config = {'architecture': sys.argv[1], 'os': 'linux', 'config': {},
+          'rootfs': {'type': 'layers', 'diff_ids': ['sha256:' + hashlib.sha256(layer).hexdigest()]}}
+manifest = [{'Config': 'c.json', 'RepoTags': [sys.argv[2]], 'Layers': ['l.tar']}]
+archive = io.BytesIO()
+with tarfile.open(fileobj=archive, mode='w') as tar:
+    for name, content in (('c.json', json.dumps(config).encode()), ('l.tar', layer),
+                          ('manifest.json', json.dumps(manifest).encode())):
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+subprocess.run(['docker', 'load'], input=archive.getvalue(), check=True, stdout=subprocess.DEVNULL)
+";
+
+/// An engine takes an image of any architecture and only fails in running it.
+#[tokio::test]
+async fn an_image_for_another_architecture() {
+    if Room::open().await.is_none() {
+        return;
+    }
+    let other = if cfg!(target_arch = "x86_64") { "arm64" } else { "amd64" };
+    let name = format!("mcp-python-exec-sandbox-other:{}", std::process::id());
+    let made =
+        Command::new("python3").args(["-c", FOREIGN_IMAGE, other, &name]).output().expect("Python starts");
+    assert!(made.status.success(), "{made:?}");
+    let said = refusal(&name, |_| {});
+    super::docker(&["rmi", &name]);
+    assert!(said.contains(&format!("is for linux {other}")) && said.contains("image build"), "{said}");
+}
+
+/// The greeting comes at once; the image is made, or turns out not to be had, behind it.
+#[tokio::test]
+async fn a_missing_image_is_made_in_the_background_and_a_call_says_what_it_waits_for() {
+    use std::io::{BufRead, Write};
+    if Room::open().await.is_none() {
+        return;
+    }
+    let default = mcp_python_exec_sandbox::sandbox::docker::image::default_name();
+    if Command::new("docker")
+        .args(["image", "inspect", &default])
+        .output()
+        .expect("it starts")
+        .status
+        .success()
+    {
+        println!("SKIPPED: the engine has {default} already");
+        return;
+    }
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_mcp-python-exec-sandbox"))
+        .args(["--sandbox-backend", "docker", "--no-warm-cache", "--data-dir"])
+        .arg(data.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut input = server.stdin.take().expect("piped");
+    let mut output = std::io::BufReader::new(server.stdout.take().expect("piped"));
+    let mut ask = |message: serde_json::Value| {
+        writeln!(input, "{message}").expect("it reads");
+        let mut line = String::new();
+        output.read_line(&mut line).expect("it answers");
+        line
+    };
+    let start = std::time::Instant::now();
+    let greeting = ask(serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "e2e", "version": "0"}}}));
+    assert!(
+        greeting.contains("serverInfo") && start.elapsed().as_secs() < 5,
+        "{:?} {greeting}",
+        start.elapsed()
+    );
+    let said = ask(serde_json::json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "execute_python", "arguments": {"script": "print(1)", "timeout_seconds": 5}}}));
+    drop(input);
+    server.wait().expect("it ends");
+    assert!(said.contains("\"isError\":true") && said.contains("image"), "{said}");
+}

@@ -1,7 +1,9 @@
 //! What a script cannot reach. Each refusal has its error number, and a control that the probe works at all.
 
 use mcp_python_exec_sandbox::sandbox::spec::Network;
-use mcp_python_exec_sandbox::sandbox::{LayerState, LayerStatus};
+use mcp_python_exec_sandbox::sandbox::{LayerState, LayerStatus, Sandbox};
+
+use tokio::io::AsyncBufReadExt;
 
 use super::{PATIENCE, Room, spec};
 
@@ -110,4 +112,33 @@ async fn every_layer_is_reported_as_it_was_seen() {
         assert_eq!(state(name), LayerState::Enforced(None), "{name}");
     }
     assert_eq!(state("network"), LayerState::Enforced(Some("none".to_owned())));
+}
+
+#[tokio::test]
+async fn link_local_addresses_and_other_containers_are_out_of_reach() {
+    let Some(room) = Room::open().await else { return };
+    let mut other = spec(
+        "import socket, time\nserver = socket.create_server(('0.0.0.0', 8000))\n\
+         own = [line.split()[0] for line in open('/etc/hosts') if line.split()[-1] == 'sandbox'][0]\n\
+         socket.create_connection((own, 8000), 2)\nprint(own, flush=True)\ntime.sleep(600)",
+    );
+    other.network = Network::Host;
+    let mut other = room.sandbox.start(&other).await.expect("it starts");
+    let mut line = String::new();
+    let mut stdout = tokio::io::BufReader::new(&mut other.stdout);
+    stdout.read_line(&mut line).await.expect("it prints");
+    let address = line.trim();
+    assert!(address.starts_with(char::is_numeric), "the control reaches its own port: {line:?}");
+    let mut probe = spec(&format!(
+        "{TRY}\nfor address in ('169.254.169.254', '::ffff:169.254.169.254', '169.254.170.2', '169.254.1.1', '{address}'):\n    \
+         act(address, lambda: socket.create_connection((address, 8000), 4))"
+    ));
+    probe.network = Network::Host;
+    let done = room.run_spec(&probe, PATIENCE).await;
+    let said: Vec<&str> = done.stdout.text.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(said.len(), 5, "{}{}", done.stdout.text, done.stderr.text);
+    assert!(said[..3].iter().all(|said| *said == "ECONNREFUSED"), "{said:?}");
+    assert!(said[3..].iter().all(|said| *said != "done" && *said != "ECONNREFUSED"), "{said:?}");
+    let network = done.layers.iter().find(|layer| layer.name == "network").expect("it is reported");
+    assert!(matches!(network.state, LayerState::Enforced(_)), "{:?}", network.state);
 }

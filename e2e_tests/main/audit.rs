@@ -79,7 +79,7 @@ fn a_run_is_written_down_with_its_text_when_asked_for() {
     let run = Command::new(binary())
         .arg("run")
         .arg(&script)
-        .args(common_flags())
+        .args(common_flags(&[]))
         .arg("--audit-scripts")
         .arg("--audit-log")
         .arg(&file)
@@ -123,7 +123,7 @@ fn a_log_that_cannot_be_written_later_is_said_in_the_result() {
         "mount -t tmpfs -o size=8k none {0} && exec {1} {2} --no-warm-cache --audit-scripts --audit-log {0}/audit.jsonl",
         folder.path().display(),
         binary().display(),
-        common_flags().join(" "),
+        common_flags(&[]).join(" "),
     );
     let mut server = Server::start_command(Command::new("unshare").args([
         "--mount",

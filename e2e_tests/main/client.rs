@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::backend::Backend;
+
 /// Longest wait for anything.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -16,14 +18,11 @@ pub fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_mcp-python-exec-sandbox"))
 }
 
-/// Flags for every process of these tests: data of their own, so that the user's cache does not matter, and uv where
-/// CI put it.
-pub fn common_flags() -> Vec<String> {
-    let data = std::env::temp_dir().join(format!("mcp-e2e-data-{}", rustix::process::getuid().as_raw()));
-    let mut flags = vec!["--data-dir".to_owned(), data.display().to_string()];
-    if let Some(python) = std::env::var_os("E2E_PYTHON") {
-        let uv = PathBuf::from(python).with_file_name("uv");
-        flags.extend(["--uv-path".to_owned(), uv.display().to_string()]);
+/// Flags for every process of these tests, after those of the test: the backend under test, unless the test names one.
+pub fn common_flags(own: &[&str]) -> Vec<String> {
+    let mut flags = Backend::under_test().flags();
+    if !own.contains(&"--sandbox-backend") {
+        flags.extend(["--sandbox-backend".to_owned(), Backend::under_test().name().to_owned()]);
     }
     flags
 }
@@ -58,7 +57,7 @@ impl Server {
     }
 
     pub fn start_without_greeting(flags: &[&str]) -> Self {
-        Self::spawn(Command::new(binary()).args(common_flags()).arg("--no-warm-cache").args(flags))
+        Self::spawn(Command::new(binary()).args(common_flags(flags)).arg("--no-warm-cache").args(flags))
     }
 
     fn spawn(command: &mut Command) -> Self {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::backend::Backend;
 use crate::client::{Server, marker, processes, take_name, text, wait_for_processes};
 
 /// A quarter of a second on an idle machine; tests share theirs with a compiler.
@@ -20,8 +21,12 @@ fn stubborn(marker: &str) -> String {
     )
 }
 
+/// Mounts of this machine, without those that a container engine has for containers of any test.
 fn mounts() -> usize {
-    std::fs::read_to_string("/proc/self/mountinfo").expect("mounts are listed").lines().count()
+    let list = std::fs::read_to_string("/proc/self/mountinfo").expect("mounts are listed");
+    let engine_s =
+        |line: &&str| ["/docker/", "/overlay2/", "/containers/"].iter().any(|of| line.contains(of));
+    list.lines().filter(|line| !engine_s(line)).count()
 }
 
 #[test]
@@ -65,7 +70,7 @@ fn end_of_input_ends_the_server_and_its_runs() {
 
 #[test]
 fn a_killed_server_leaves_nothing_running() {
-    for backend in ["native", "none"] {
+    for backend in [Backend::under_test().name(), "none"] {
         let marker = marker(&format!("sk{}", &backend[..2]));
         let mut server = Server::start(&["--sandbox-backend", backend]);
         server.ask_tool("execute_python", json!({"script": stubborn(&marker), "timeout_seconds": 60}));
@@ -77,7 +82,7 @@ fn a_killed_server_leaves_nothing_running() {
 
 #[test]
 fn a_daemon_that_holds_the_output_cannot_hold_the_call() {
-    for backend in ["native", "none"] {
+    for backend in [Backend::under_test().name(), "none"] {
         let marker = marker(&format!("dm{}", &backend[..2]));
         let mut server = Server::start(&["--sandbox-backend", backend]);
         let name = take_name(&marker);

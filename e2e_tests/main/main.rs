@@ -7,6 +7,7 @@
 
 mod artifacts;
 mod audit;
+mod backend;
 mod bad_input;
 mod client;
 mod command_line;

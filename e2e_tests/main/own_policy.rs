@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::backend::differs;
 use crate::client::{binary, common_flags};
 
 /// A rule more, for the role that runs scripts.
@@ -52,7 +53,7 @@ impl Policy {
 
     fn command(&self, args: &[&str]) -> Output {
         let mut command = Command::new(binary());
-        command.args(args).args(common_flags()).arg("--seccomp-policy").arg(self.path());
+        command.args(args).args(common_flags(args)).arg("--seccomp-policy").arg(self.path());
         command.stdin(Stdio::null()).output().expect("it starts")
     }
 
@@ -76,7 +77,10 @@ fn a_policy_of_the_user_s_own_decides() {
     }
     let doctor = policy.command(&["doctor"]);
     let (words, folder) = (String::from_utf8_lossy(&doctor.stdout), policy.path().display().to_string());
-    assert!(words.contains(&format!("instructions, policy of {folder}")), "{words}");
+    assert!(words.contains(&format!("policy of {folder}")), "{words}");
+    if differs("`run --explain`") {
+        return;
+    }
     let script = policy.path().join("script.py");
     let plan = policy.command(&["run", script.to_str().expect("UTF-8"), "--explain"]);
     assert!(String::from_utf8_lossy(&plan.stdout).contains(&folder), "{plan:?}");
@@ -121,7 +125,8 @@ fn a_policy_with_a_mistake_is_refused_at_start() {
 fn a_folder_without_a_policy_is_refused_at_start() {
     let start = |folder: &str, more: &[&str]| {
         let flags = [&["--seccomp-policy", folder], more].concat();
-        let output = Command::new(binary()).args(flags).args(common_flags()).stdin(Stdio::null()).output();
+        let output =
+            Command::new(binary()).args(&flags).args(common_flags(&flags)).stdin(Stdio::null()).output();
         let output = output.expect("it starts");
         assert_eq!(output.status.code(), Some(125), "{output:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()

@@ -49,7 +49,7 @@ fn the_documented_examples_work_with_the_python_client() {
         .args(["-c", EXAMPLES])
         .arg(binary())
         .arg("--no-warm-cache")
-        .args(common_flags())
+        .args(common_flags(&[]))
         .output()
         .expect("Python starts");
     let said = String::from_utf8_lossy(&output.stdout);

@@ -23,7 +23,7 @@ fn without_isolation_the_default_is_the_hosts_network_and_a_wish_is_refused() {
     let environment = server.tool("check_environment", json!({}));
     assert_eq!(environment["structuredContent"]["network"], "host", "{environment}");
     let refused = Command::new(binary())
-        .args(common_flags())
+        .args(common_flags(&["--sandbox-backend"]))
         .args(["--sandbox-backend", "none", "--network", "outbound", "--no-warm-cache"])
         .output()
         .expect("it starts");

@@ -96,7 +96,7 @@ pub fn run_with(script: &str, flags: &[&str], who: As, variables: &[(&str, &str)
     let lab = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("e2e_tests/network/lab.py");
     let mut command = Command::new("unshare");
     command.args([namespaces, "python3"]).arg(lab).arg(&file).arg(python_version());
-    let mut common = common_flags();
+    let mut common = common_flags(flags);
     if who == As::User {
         let copy = folder.path().join("server");
         std::fs::copy(binary(), &copy).expect("copied");

@@ -7,6 +7,9 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stdout, reason = "tests speak to whoever runs them")]
 
+#[path = "../main/backend.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod backend;
 mod choosing;
 #[path = "../main/client.rs"]
 #[allow(dead_code, clippy::needless_pass_by_value, reason = "each test binary uses its part")]

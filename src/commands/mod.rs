@@ -5,6 +5,8 @@ mod config;
 mod doctor;
 mod figures;
 mod image;
+mod install;
+mod manual;
 pub mod policy;
 mod progress;
 mod run;
@@ -65,6 +67,10 @@ pub fn main() -> ExitCode {
             Some(Command::Validate(args)) => validate::validate(settings, args).await,
             Some(Command::Doctor { json }) => doctor::doctor(settings, json).await,
             Some(Command::Cache { action }) => cache::cache(settings, action).await,
+            Some(Command::Install(args)) => install::install(args, &shown),
+            Some(Command::Completions { shell }) => manual::completions(shell),
+            Some(Command::Man) => manual::page(),
+            Some(Command::Uninstall { client }) => install::uninstall(client),
             Some(Command::Config(ConfigAction::Show)) => config::show(&shown, file.as_deref()),
             Some(Command::Policy { action }) => policy_action(action),
             Some(Command::Image(command)) => image::image(settings, command).await,
@@ -184,8 +190,9 @@ fn audit(settings: &Settings) -> Result<Option<Arc<AuditLog>>, AuditError> {
     wanted.map(|wanted| AuditLog::open(wanted, settings.limits)).transpose()
 }
 
-/// How long this program waits at its end until everything that it started is gone.
-const CLOSING: Duration = Duration::from_secs(2);
+/// How long this program waits at its end until everything that it started is gone: a container that is only being
+/// started has to be there before it can end.
+const CLOSING: Duration = Duration::from_secs(5);
 
 /// Ends what still lives. What takes longer than that is found and removed at the next start.
 async fn close(sandbox: &dyn Sandbox) {

@@ -69,6 +69,7 @@ async fn get_ready(engine: &Arc<Engine>) {
     {
         tracing::info!("nothing waits for the first call: {error}");
     }
+    engine.environments().remove_left().await;
     warm::warm(Arc::clone(engine)).await;
 }
 

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::interpreters::Interpreter;
 
-const SOURCE: &str = include_str!("figures.py");
-const MODULE: &str = "_sandbox_figures";
+/// The module's text.
+pub const SOURCE: &str = include_str!("figures.py");
+/// The module's name.
+pub const MODULE: &str = "_sandbox_figures";
 
 fn packages(root: &Path, interpreter: &Interpreter) -> PathBuf {
     root.join("lib").join(interpreter.library_name()).join("site-packages")
@@ -28,6 +30,10 @@ pub fn add(root: &Path, interpreter: &Interpreter) -> io::Result<()> {
 
 /// The variable that makes matplotlib use the module, where the environment has it.
 pub fn variable(root: &Path, interpreter: &Interpreter) -> Option<(String, String)> {
-    let there = file(root, interpreter).is_file();
-    there.then(|| ("MPLBACKEND".to_owned(), format!("module://{MODULE}")))
+    file(root, interpreter).is_file().then(by_name)
+}
+
+/// The same where the environment is known to have it.
+pub fn by_name() -> (String, String) {
+    ("MPLBACKEND".to_owned(), format!("module://{MODULE}"))
 }

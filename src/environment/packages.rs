@@ -16,7 +16,7 @@ use super::job::JobFolder;
 use super::lock::{Lock, Sharing};
 use super::{Environment, Environments};
 use crate::sandbox::spec::{Access, Command, Limits, Mount, MountSource, Network, Role, SandboxSpec};
-use crate::sandbox::volumes::{ENVIRONMENT, PACKAGES};
+use crate::sandbox::volumes::{ENVIRONMENT, Keep, PACKAGES};
 
 /// Copies one folder to a new place that appears whole.
 const COPY: &str = "
@@ -59,7 +59,7 @@ impl Environments {
                 let lock =
                     lock.map_err(|error| EnvironmentError::storage("a lock could not be made", &error))?;
                 let name = volumes.name(&format!("{key}-session"));
-                let made = volumes.create(&name).await;
+                let made = volumes.create(&name, Keep::UntilClosed).await;
                 made.map_err(|error| EnvironmentError::Sandbox(error.to_string()))?;
                 Place::Volume(name, lock)
             }

@@ -10,13 +10,22 @@ pub const ENVIRONMENT: &str = "/environment";
 /// Another one, for the package cache.
 pub const PACKAGES: &str = "/packages";
 
+/// How long a volume stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Until it is removed.
+    Always,
+    /// At most until the backend is closed.
+    UntilClosed,
+}
+
 /// Programs and folders of a backend that cannot show the host's.
 pub trait Volumes: Send + Sync {
     /// The programs that its sandboxes have. Waits where they are still being made.
     fn programs(&self) -> BoxFuture<'_, Result<Programs, StartError>>;
 
-    /// Whether an empty volume is made by this; an existing one stays as it is.
-    fn create<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), StartError>>;
+    /// Makes an empty volume; an existing one stays as it is.
+    fn create<'a>(&'a self, name: &'a str, keep: Keep) -> BoxFuture<'a, Result<(), StartError>>;
 
     /// Removes a volume unless a sandbox uses it; gives whether it is gone.
     fn remove<'a>(&'a self, name: &'a str) -> BoxFuture<'a, bool>;

@@ -1,8 +1,11 @@
 //! What a person types that needs no sandbox: the built binary with a home folder of its own.
 #![cfg(unix)]
+#![allow(clippy::print_stdout, reason = "tests speak to whoever runs them")]
 
 mod config;
 mod documents;
+mod install;
+mod manual;
 mod packages;
 
 use std::path::Path;

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::super::build::{Builder, Resolution, install_args};
 use super::super::failure::{EnvironmentError, Step};
+use super::super::figures;
 use super::super::job::limits;
 use super::super::startup::Contents;
 use super::super::venv::Layout;
@@ -39,7 +40,7 @@ pub async fn install(
     volume: &str,
 ) -> Result<Built, EnvironmentError> {
     let root = Path::new(ENVIRONMENT);
-    let mut files = Vec::new();
+    let mut files = vec![file("figures.py", figures::SOURCE)];
     let mut install = Vec::new();
     if resolution.packages > 0 {
         builder.reporter.phase("downloading and installing packages", 0, resolution.packages);
@@ -52,7 +53,7 @@ pub async fn install(
     let Layout { folders, links, config } = Layout::of(builder.interpreter);
     let plan = json!({
         "root": ENVIRONMENT, "folders": folders, "links": links, "config": config, "install": install,
-        "packages": PACKAGES,
+        "packages": PACKAGES, "figures": [at("figures.py"), figures::MODULE],
     });
     let mut mounts = vec![volume_mount(volume, ENVIRONMENT, Access::ReadWrite), packages(volumes)];
     mounts.extend(resolution.wheels.iter().cloned());

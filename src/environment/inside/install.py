@@ -1,7 +1,7 @@
 # Makes an environment in a volume: its few links and files, then what uv installs. Prints how large everything is.
 #
-# Usage: install.py PLAN, where PLAN is JSON: {"root", "folders", "links", "config", "install", "packages"}.
-import json, os, subprocess, sys
+# Usage: install.py PLAN, where PLAN is JSON: {"root", "folders", "links", "config", "install", "packages", "figures"}.
+import json, os, shutil, subprocess, sys
 
 plan = json.loads(sys.argv[1])
 root = plan["root"]
@@ -36,6 +36,9 @@ if os.path.exists(os.path.join(root, ".lock")):
     os.remove(os.path.join(root, ".lock"))
 if code == 0:
     packages = os.path.join(root, plan["folders"][-1])
+    if os.path.isdir(os.path.join(packages, "matplotlib")):
+        source, module = plan["figures"]
+        shutil.copyfile(source, os.path.join(packages, module + ".py"))
     names = os.listdir(packages)
     told = {
         "size": size(root),

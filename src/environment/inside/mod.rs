@@ -23,7 +23,7 @@ use super::service::{Environments, Resolved, now};
 use super::store::Record;
 use super::uv::Uv;
 use crate::sandbox::spec::{Access, Mount, MountSource};
-use crate::sandbox::volumes::{ENVIRONMENT, PACKAGES, Programs, Volumes};
+use crate::sandbox::volumes::{ENVIRONMENT, Keep, PACKAGES, Programs, Volumes};
 pub(super) use programs::Known;
 use store::{VolumeRecord, VolumeStore};
 
@@ -102,7 +102,7 @@ impl Environments {
         if store.record(&key).is_none() {
             let programs = volumes.programs().await.map_err(|error| not_ready(&error))?;
             let volume = volumes.name(&format!("{key}-{}", super::data_dir::unique()));
-            volumes.create(&volume).await.map_err(|error| not_ready(&error))?;
+            volumes.create(&volume, Keep::Always).await.map_err(|error| not_ready(&error))?;
             let unfinished = Unfinished { environments: self.clone(), volume: Some(volume.clone()) };
             let built = build::install(builder, volumes, &programs, &resolution, &volume).await?;
             let compiled = resolution.packages == 0;
@@ -136,6 +136,13 @@ impl Environments {
     /// Keeps the size bound, and removes volumes that no record names.
     pub(super) async fn evict_inside(&self, volumes: &dyn Volumes) {
         self.volume_store().evict(volumes).await;
+    }
+
+    /// Removes what a killed server left with the backend, where that keeps volumes, and keeps the size bound.
+    pub async fn remove_left(&self) {
+        if let Some(volumes) = self.volumes() {
+            self.evict_inside(volumes).await;
+        }
     }
 
     /// Forgets an environment whose files have turned out to be gone, so that it is built again.

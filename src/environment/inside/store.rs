@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Environment;
 use super::super::data_dir::DataDir;
+use super::super::figures;
 use super::super::files::write_atomically;
 use super::super::lock::{Lock, Sharing};
 use super::super::startup::Contents;
@@ -62,10 +63,13 @@ impl VolumeStore {
         let VolumeRecord { volume, contents, record } = self.record(key)?;
         let root = PathBuf::from(ENVIRONMENT);
         lock.touch();
-        let env = BTreeMap::from([
+        let mut env = BTreeMap::from([
             ("VIRTUAL_ENV".to_owned(), root.to_string_lossy().into_owned()),
             ("PATH".to_owned(), format!("{}/bin:/usr/local/bin:/usr/bin:/bin", root.display())),
         ]);
+        if contents.modules.contains(figures::MODULE) {
+            env.extend([figures::by_name()]);
+        }
         Some(Environment {
             python: root.join("bin/python"),
             mounts: vec![volume_mount(&volume, ENVIRONMENT, Access::ReadOnly)],

@@ -295,6 +295,8 @@ fn outcome(end: &End, limits: &Limits) -> Outcome {
     let failed = end.status != ExitStatus::Exited(0);
     let limit = if end.out_of_memory > 0 {
         Some(LimitHit::Memory(limits.memory))
+    } else if end.full_disk > 0 && failed {
+        Some(LimitHit::Disk(limits.disk))
     } else if end.too_many_processes > 0 && failed {
         Some(LimitHit::Processes(limits.processes))
     } else {

@@ -30,7 +30,7 @@ pub fn check(facts: &str, plan: &DockerPlan) -> Result<Vec<LayerStatus>, StartEr
     let layer = |name: &str, state| LayerStatus { name: name.to_owned(), state };
     let mut layers = vec![layer("container", LayerState::Enforced(None))];
     layers.extend(required.iter().map(|(name, _)| layer(name, LayerState::Enforced(None))));
-    layers.push(layer("network", network(plan.network, fact("interfaces"))?));
+    layers.push(layer("network", network(plan.network, fact("interfaces"), fact("link-local"))?));
     layers.push(layer("memory limit", limit(fact("memory"), plan.limits.memory)));
     layers.push(layer("process limit", limit(fact("processes"), plan.limits.processes + 1)));
     Ok(layers)
@@ -53,12 +53,16 @@ pub fn landlock(facts: &str) -> LayerStatus {
     LayerStatus { name: "landlock".to_owned(), state }
 }
 
-fn network(asked: Network, interfaces: &str) -> Result<LayerState, StartError> {
+fn network(asked: Network, interfaces: &str, link_local: &str) -> Result<LayerState, StartError> {
     let alone = interfaces.split_whitespace().all(|name| name == "lo" || is_idle_tunnel(name));
     match asked {
-        Network::Host | Network::Outbound => {
-            Ok(LayerState::Enforced(Some("the engine's own network".to_owned())))
+        Network::Host | Network::Outbound if link_local == "closed" => {
+            Ok(LayerState::Enforced(Some("a bridge, alone".to_owned())))
         }
+        Network::Host | Network::Outbound => Ok(LayerState::Partial(
+            "the engine's default network: other containers and link-local addresses can be reached"
+                .to_owned(),
+        )),
         Network::None if alone => Ok(LayerState::Enforced(Some("none".to_owned()))),
         Network::None => Err(failed(
             "container",

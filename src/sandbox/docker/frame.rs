@@ -50,6 +50,8 @@ pub struct End {
     pub out_of_memory: u64,
     /// Processes that could not be started for their number.
     pub too_many_processes: u64,
+    /// 1 where a writable folder was full, as far as was seen.
+    pub full_disk: u64,
 }
 
 /// What came instead of a frame.
@@ -118,7 +120,14 @@ impl End {
         };
         let mut numbers = words.map(|word| word.parse::<u64>().ok());
         let usage = Usage { cpu: Duration::from_micros(numbers.next()??), peak_memory: numbers.next()?? };
-        Some(Self { status, usage, out_of_memory: numbers.next()??, too_many_processes: numbers.next()?? })
+        let mut number = || numbers.next().flatten();
+        Some(Self {
+            status,
+            usage,
+            out_of_memory: number()?,
+            too_many_processes: number()?,
+            full_disk: number()?,
+        })
     }
 }
 
@@ -185,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn frames_are_read_one_after_the_other() {
-        let mut stream: &[u8] = b"R\0\0\0\x05uid 1S\0\0\0\0O\0\0\0\x02hiD\0\0\0\x15exit 3 1500 4096 0 0\n";
+        let mut stream: &[u8] = b"R\0\0\0\x05uid 1S\0\0\0\0O\0\0\0\x02hiD\0\0\0\x17exit 3 1500 4096 0 0 0\n";
         assert_eq!(Frame::read(&mut stream).await.expect("read"), Frame::Enforced("uid 1".into()));
         assert_eq!(Frame::read(&mut stream).await.expect("read"), Frame::Started(String::new()));
         assert_eq!(Frame::read(&mut stream).await.expect("read"), Frame::Stdout(b"hi".to_vec()));
@@ -193,8 +202,8 @@ mod tests {
             matches!(Frame::read(&mut stream).await, Err(FrameError::Malformed)),
             "a line's end is no number"
         );
-        let end = End::parse("signal 9 1500 4096 1 0").expect("read");
-        assert_eq!((end.status, end.out_of_memory), (ExitStatus::Signaled(9), 1));
+        let end = End::parse("signal 9 1500 4096 1 0 1").expect("read");
+        assert_eq!((end.status, end.out_of_memory, end.full_disk), (ExitStatus::Signaled(9), 1, 1));
         assert!(matches!(Frame::read(&mut stream).await, Err(FrameError::Closed(_))));
     }
 

@@ -17,6 +17,9 @@ IN, OUT = 0, 1
 CHUNK = 1 << 16
 # Milliseconds between two looks whether an interpreter that starts has opened its script.
 READER_COMES = 2
+# Between two looks at the writable folders: the shortest time and the longest, in milliseconds; and the share of a
+# folder that is free when it counts as full.
+LOOK, LOOK_IDLE, FULL = 4, 64, 16
 
 
 # Files that are shown with a result: how many, how large, and how large together.
@@ -75,6 +78,10 @@ def enforced():
     facts.append("processes " + control_group("pids.max", "pids", "pids.max").strip())
     interfaces = [line.split(":")[0].strip() for line in text("/proc/net/dev").splitlines()[2:]]
     facts.append("interfaces " + " ".join(interfaces))
+    # 169.254.0.0/16 as the kernel writes it: on the bridge, where nobody has these addresses.
+    routes = [line.split() for line in text("/proc/net/route").splitlines()[1:]]
+    closed = any(fields[1] == "0000FEA9" and fields[7] == "0000FFFF" for fields in routes)
+    facts.append("link-local " + ("closed" if closed else "open"))
     return "\n".join(facts).encode()
 
 
@@ -93,6 +100,13 @@ class Program:
         self.script = next(fields)
         lists = ([next(fields) for _ in range(int(next(fields)))] for _ in range(5))
         self.args, self.env, self.files, self.writable, self.returned = lists
+
+    def find_in_memory(self):
+        """Folders with a size of their own."""
+        places = [line.split() for line in text("/proc/self/mounts").splitlines()]
+        sized = [fields[1] for fields in places if fields[2] == "tmpfs" and fields[3].startswith("rw")]
+        own = {os.fsdecode(folder) for folder in self.writable} | {"/dev/shm"}
+        self.in_memory = [folder for folder in sized if folder in own]
 
     def write_files(self):
         for path in self.files:
@@ -214,6 +228,7 @@ class Supervisor:
         self.program, self.wake, self.pipe = program, wake, None
         self.kinds = {program.out: b"O", program.err: b"X"}
         self.input, self.outgoing, self.ended = b"", b"", None
+        self.free, self.was_full, self.interval = None, False, LOOK
         self.poller = select.poll()
         for descriptor in (IN, wake, program.out, program.err):
             self.poller.register(descriptor, select.POLLIN)
@@ -232,11 +247,21 @@ class Supervisor:
 
     def run(self):
         while self.ended is None:
-            self.step(None)
+            self.step(self.look() if self.pipe is None else None)
+        self.look()
         self.end_all()
         for descriptor in list(self.kinds):
             while descriptor in self.kinds:
                 self.forward(descriptor)
+
+    def look(self):
+        """Whether a writable folder is full, or was: a program's last words are no proof. Gives when to look again."""
+        found = [os.statvfs(folder) for folder in self.program.in_memory]
+        free = [folder.f_bfree for folder in found]
+        self.was_full |= any(folder.f_bfree < folder.f_blocks // FULL for folder in found)
+        self.interval = LOOK if free != self.free else min(2 * self.interval, LOOK_IDLE)
+        self.free = free
+        return self.interval
 
     def step(self, patience):
         for descriptor, event in self.poller.poll(patience):
@@ -322,8 +347,9 @@ def main():
     send(b"R", enforced())
     program = Program(receive()[1])
     program.write_files()
+    program.find_in_memory()
     before, states = hits(), program.states()
-    landlock = Landlock([os.fsdecode(path) for path in program.writable])
+    landlock = Landlock([os.fsdecode(path) for path in program.writable], program.wants_channel)
     landlock.open_process(0)
     reason = program.start(landlock)
     if reason:
@@ -341,7 +367,8 @@ def main():
     how = "signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "exit %d" % os.WEXITSTATUS(status)
     memory, processes = (now - then for now, then in zip(hits(), before))
     cpu = int((usage.ru_utime + usage.ru_stime) * 1e6)
-    send(b"D", ("%s %d %d %d %d" % (how, cpu, usage.ru_maxrss * 1024, memory, processes)).encode())
+    numbers = cpu, usage.ru_maxrss * 1024, memory, processes, supervisor.was_full
+    send(b"D", ("%s %d %d %d %d %d" % (how, *numbers)).encode())
     os._exit(0)
 
 

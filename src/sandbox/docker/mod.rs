@@ -15,6 +15,7 @@ pub mod engine;
 mod frame;
 pub mod host_files;
 pub mod image;
+mod network;
 pub mod place;
 pub mod plan;
 mod ready;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::facts::{Backend, Facts, Refusal, Tier};
-use super::spec::{Role, SandboxSpec, WORK_DIR};
+use super::spec::{Network, Role, SandboxSpec, WORK_DIR};
 use super::volumes::Volumes;
 use super::{BoxFuture, LayerState, LayerStatus, Running, Sandbox, StartError, Waiting};
 use crate::seccomp::{self, folder::OwnPolicy};
@@ -37,9 +38,11 @@ use container::Started;
 use engine::Engine;
 use host_files::HostFiles;
 use image::Source;
+use network::OwnNetwork;
 use place::Place;
 use plan::{DockerPlan, Identity};
 use ready::Ready;
+use volumes::Passing;
 use waiting::Waiter;
 
 /// The longest that the engine may take for a short answer.
@@ -79,6 +82,8 @@ struct Usable {
     place: Place,
     profiles: Profiles,
     containers: Containers,
+    network: OwnNetwork,
+    passing: Passing,
     ready: Ready,
 }
 
@@ -117,7 +122,7 @@ impl DockerSandbox {
                 }
             });
         }
-        let layers = if tier.is_ok() { promised() } else { Vec::new() };
+        let layers = if tier.is_ok() { promised(policy) } else { Vec::new() };
         Self { facts: Facts { backend: Backend::Docker, tier, layers }, image, usable }
     }
 
@@ -140,7 +145,7 @@ fn failed(stage: &str, detail: impl Into<String>) -> StartError {
 }
 
 /// Layers of every container; each one reports anew which of them hold.
-fn promised() -> Vec<LayerStatus> {
+fn promised(own: Option<&OwnPolicy>) -> Vec<LayerStatus> {
     let names = [
         "container",
         "read-only root",
@@ -153,7 +158,11 @@ fn promised() -> Vec<LayerStatus> {
         "process limit",
         "landlock",
     ];
-    let layer = |name: &str| LayerStatus { name: name.to_owned(), state: LayerState::Enforced(None) };
+    let policy = own.map(|own| format!("policy of {}", own.folder().display()));
+    let layer = |name: &str| {
+        let detail = policy.clone().filter(|_| name == "seccomp");
+        LayerStatus { name: name.to_owned(), state: LayerState::Enforced(detail) }
+    };
     names.map(layer).into()
 }
 
@@ -185,7 +194,8 @@ impl Usable {
             None => Source::Dockerfile { pythons: Vec::new() },
         };
         let ready = Ready::new(&client, &engine, image, source, found);
-        Ok(Self { client, engine, place, profiles, containers: Containers::new(), ready })
+        let (containers, network, passing) = (Containers::new(), OwnNetwork::default(), Passing::default());
+        Ok(Self { client, engine, place, profiles, containers, network, passing, ready })
     }
 
     /// Starts a container and the program in it; gives the image too.
@@ -197,12 +207,26 @@ impl Usable {
         let image = self.ready.image().await?;
         let mut plan: DockerPlan = plan::lower(spec, &image.id, &HostFiles::read(spec)?)?;
         plan.program.waits_for = waits_for;
-        let identity = self.identity(spec.role);
-        match container::start(&self.client, &self.containers, plan, &identity).await {
+        let mut result = self.start_container(spec, plan.clone()).await;
+        if let Err(StartError::Stage { detail, .. }) = &result
+            && self.network.is_gone(detail).await
+        {
+            result = self.start_container(spec, plan).await;
+        }
+        match result {
             Ok(started) => Ok((started, image.id)),
             Err(error @ StartError::Stage { .. }) => Err(self.ready.explain(&image, error).await),
             Err(error) => Err(error),
         }
+    }
+
+    async fn start_container(&self, spec: &SandboxSpec, plan: DockerPlan) -> Result<Started, StartError> {
+        let network = match spec.network {
+            Network::None => None,
+            Network::Host | Network::Outbound => self.network.id(&self.client).await,
+        };
+        let identity = Identity { network, ..self.identity(spec.role) };
+        container::start(&self.client, &self.containers, plan, &identity).await
     }
 
     fn identity(&self, role: Role) -> Identity {
@@ -216,6 +240,7 @@ impl Usable {
             place: self.place.id.clone(),
             server: self.place.server.clone(),
             profile: profile.clone(),
+            network: Some(network::NAME.to_owned()),
         }
     }
 }
@@ -284,6 +309,7 @@ impl Sandbox for DockerSandbox {
         Box::pin(async {
             if let Some(usable) = &self.usable {
                 usable.containers.close().await;
+                usable.passing.close(&usable.client).await;
             }
         })
     }

@@ -69,7 +69,11 @@ impl Place {
             .map(|(name, _)| name)
             .collect();
         if !left.is_empty() {
-            client.output(&[&["rm", "--force", "--volumes"], left.as_slice()].concat(), REMOVAL).await?;
+            match client.output(&[&["rm", "--force", "--volumes"], left.as_slice()].concat(), REMOVAL).await {
+                // The engine, or another server that has just started, was quicker.
+                Err(ClientError::Refused(reason)) if is_going(&reason) => {}
+                result => drop(result?),
+            }
         }
         Ok(left.len())
     }
@@ -98,6 +102,10 @@ impl Drop for Place {
         let _ = fs::remove_file(self.folder.join("servers").join(&self.server));
         let _ = self.lock.unlock();
     }
+}
+
+fn is_going(reason: &str) -> bool {
+    reason.contains("already in progress") || reason.contains("No such container")
 }
 
 /// The random name that the first server in a folder gives it.

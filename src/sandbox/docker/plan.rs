@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Serialize;
 
 use super::host_files::{self, HostFiles};
+use super::network;
 use crate::sandbox::StartError;
 use crate::sandbox::spec::{
     Access, HOME_DIR, InlineFile, Limits, Mount, MountSource, Network, Role, SandboxSpec, USER_ID, WORK_DIR,
@@ -54,7 +55,7 @@ pub struct DockerPlan {
     pub role: Role,
     /// User and group inside.
     pub user: String,
-    /// Reach of the network: the engine's default network, or none.
+    /// Reach of the network: a bridge on which containers do not see each other, or none.
     pub network: Network,
     /// Limits. All writable folders are in memory, each at most as large as the disk limit, and count as memory too.
     pub limits: Limits,
@@ -117,6 +118,8 @@ pub struct Identity {
     pub server: String,
     /// File with the system-call policy.
     pub profile: PathBuf,
+    /// The network of containers that have one; `None` is the engine's default.
+    pub network: Option<String>,
 }
 
 /// The plan for a specification.
@@ -231,9 +234,7 @@ impl DockerPlan {
         args.option("--cap-drop", "ALL");
         args.option("--security-opt", "no-new-privileges");
         args.option("--security-opt", format!("seccomp={}", identity.profile.display()));
-        if self.network == Network::None {
-            args.option("--network", "none");
-        }
+        args.network(self.network, identity.network.as_deref());
         args.option("--ipc", "private");
         args.option("--memory", memory.to_string());
         // The same again: no swap beside it.
@@ -269,6 +270,19 @@ struct Arguments(Vec<String>);
 impl Arguments {
     fn flags(&mut self, flags: &[&str]) {
         self.0.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    }
+
+    fn network(&mut self, asked: Network, own: Option<&str>) {
+        match (asked, own) {
+            (Network::None, _) => self.option("--network", "none"),
+            (Network::Host | Network::Outbound, None) => {}
+            (Network::Host | Network::Outbound, Some(own)) => {
+                self.option("--network", own);
+                for address in network::CLOSED {
+                    self.option("--link-local-ip", address);
+                }
+            }
+        }
     }
 
     fn option(&mut self, name: &str, value: impl Into<String>) {

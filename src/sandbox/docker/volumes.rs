@@ -1,9 +1,36 @@
 //! The engine's volumes, and the programs of the image, as they are offered to the room for environments.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::client::Client;
 use super::plan::{LABEL_PLACE, PYTHON};
 use super::{ANSWER, DockerSandbox, REMOVAL, failed};
-use crate::sandbox::volumes::{Programs, Volumes};
+use crate::sandbox::volumes::{Keep, Programs, Volumes};
 use crate::sandbox::{BoxFuture, StartError};
+
+/// Volumes that go with the server, by name.
+#[derive(Debug, Default)]
+pub struct Passing(Mutex<BTreeSet<String>>);
+
+impl Passing {
+    fn open(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes those that are left. Their containers have ended.
+    pub async fn close(&self, client: &Client) {
+        let left = std::mem::take(&mut *self.open());
+        if left.is_empty() {
+            return;
+        }
+        let mut args = vec!["volume", "rm", "--force"];
+        args.extend(left.iter().map(String::as_str));
+        if let Err(error) = client.output(&args, REMOVAL).await {
+            tracing::debug!(%error, "a volume stays until the next start");
+        }
+    }
+}
 
 impl Volumes for DockerSandbox {
     fn programs(&self) -> BoxFuture<'_, Result<Programs, StartError>> {
@@ -25,9 +52,12 @@ impl Volumes for DockerSandbox {
         })
     }
 
-    fn create<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), StartError>> {
+    fn create<'a>(&'a self, name: &'a str, keep: Keep) -> BoxFuture<'a, Result<(), StartError>> {
         Box::pin(async move {
             let usable = self.usable()?;
+            if keep == Keep::UntilClosed {
+                usable.passing.open().insert(name.to_owned());
+            }
             let label = format!("{LABEL_PLACE}={}", usable.place.id);
             let made = usable.client.output(&["volume", "create", "--label", &label, name], ANSWER).await;
             made.map(drop).map_err(|error| failed("making a volume", error.to_string()))
@@ -38,6 +68,9 @@ impl Volumes for DockerSandbox {
         Box::pin(async move {
             let Ok(usable) = self.usable() else { return false };
             let removed = usable.client.output(&["volume", "rm", "--force", name], REMOVAL).await;
+            if removed.is_ok() {
+                usable.passing.open().remove(name);
+            }
             removed.inspect_err(|error| tracing::debug!(%error, name, "a volume stays")).is_ok()
         })
     }
