@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use mcp_python_exec_sandbox::cli::Cli;
+use mcp_python_exec_sandbox::install::{Client, Entry, link};
 
 fn document(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect("it is there")
@@ -88,6 +89,16 @@ fn collect(command: &clap::Command, known: &mut BTreeSet<String>) {
     known.extend(command.get_arguments().filter_map(|flag| flag.get_long().map(str::to_owned)));
     for below in command.get_subcommands() {
         collect(below, known);
+    }
+}
+
+#[test]
+fn the_install_links_are_those_that_the_program_makes() {
+    let entry = Entry { command: env!("CARGO_PKG_NAME").to_owned(), args: Vec::new() };
+    let readme = document("README.md");
+    for client in [Client::Cursor, Client::Vscode] {
+        let link = link::install(client, &entry).expect("it has links");
+        assert!(readme.lines().any(|line| line == link), "{link} is not in the README");
     }
 }
 
