@@ -2,7 +2,7 @@
 //!
 //! `cargo bench` builds it and runs all suites; `cargo bench -- --only hello,memory` some of them; `--server PATH` takes
 //! another binary, so that an ordinary user can run what root has built. What is missing on the machine (another
-//! sandbox, a container engine, a package index) is skipped, with its reason.
+//! sandbox, a container engine, a package index) is skipped, with its reason. The table for the README comes last.
 
 mod client;
 mod contestants;
@@ -12,6 +12,7 @@ mod numbers;
 mod report;
 mod setting;
 mod suites;
+mod table;
 
 use std::process::ExitCode;
 
@@ -45,5 +46,6 @@ fn run(flags: Flags) -> Result<(), String> {
             report.skip(name, &reason);
         }
     }
+    report.print_table();
     report.write(setting.flags.json.as_deref())
 }

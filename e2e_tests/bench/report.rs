@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::contestants::Times;
 use crate::numbers::{milliseconds, percentile, ratio};
+use crate::table;
 
 /// Everything that was measured so far.
 pub struct Report {
@@ -106,6 +107,12 @@ impl Report {
     pub fn figure(&mut self, name: &str, value: f64, unit: &str) {
         say(&format!("  {name:52} {value:10.2} {unit}"));
         self.results.push(json!({"suite": self.suite, "name": name, "value": value, "unit": unit}));
+    }
+
+    /// The aims and what was measured for them.
+    pub fn print_table(&self) {
+        say("");
+        say(&table::markdown(&self.machine, &self.results));
     }
 
     /// Writes everything as JSON.

@@ -3,6 +3,7 @@
 //! the machine itself, started directly by the environment's interpreter.
 
 mod cases;
+mod crowd;
 mod server;
 mod waiting;
 

@@ -108,22 +108,24 @@ impl Server {
         self.run_with_timeout(script, 60)
     }
 
-    /// Sends all scripts at once and gives what they printed, in their order.
-    pub fn run_together(&mut self, scripts: &[String]) -> Vec<String> {
+    /// Sends all scripts at once and gives what they printed, or why they were refused, in the order of the answers, each
+    /// with the script's number.
+    pub fn run_together(&mut self, scripts: &[String]) -> Vec<(usize, String)> {
+        self.log();
         for (number, script) in scripts.iter().enumerate() {
             let params = json!({"name": "execute_python", "arguments": {"script": script}});
             self.send(&json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}));
         }
-        let mut printed = vec![String::new(); scripts.len()];
-        for _ in scripts {
+        let answer = |_| {
             let mut line = String::new();
             self.stdout.read_line(&mut line).expect("the server answers");
             let message: Value = serde_json::from_str(&line).expect("every line is JSON");
             let number = message["id"].as_u64().and_then(|id| usize::try_from(id).ok()).expect("an id");
-            let stdout = &message["result"]["structuredContent"]["stdout"];
-            stdout.as_str().unwrap_or("nothing").clone_into(&mut printed[number]);
-        }
-        printed
+            let result = &message["result"];
+            let said = result["structuredContent"]["stdout"].as_str();
+            (number, said.or_else(|| result["content"][0]["text"].as_str()).unwrap_or("nothing").to_owned())
+        };
+        (0..scripts.len()).map(answer).collect()
     }
 
     pub fn run_with_timeout(&mut self, script: &str, seconds: u32) -> Ended {

@@ -142,8 +142,45 @@ fn a_burst_gets_its_own_answers() {
     server.run("pass");
     for _ in 0..3 {
         let scripts: Vec<String> = (0..12).map(|number| format!("print({number})")).collect();
-        let printed = server.run_together(&scripts);
-        let expected: Vec<String> = (0..12).map(|number| format!("{number}\n")).collect();
+        let mut printed = server.run_together(&scripts);
+        printed.sort();
+        let expected: Vec<_> = (0..12).map(|number| (number, format!("{number}\n"))).collect();
         assert_eq!(printed, expected);
     }
+}
+
+#[test]
+fn a_run_that_wants_all_memory_is_refused_it_and_those_that_wait_live_on() {
+    let mut server = Server::start(&["--pool-size", "2", "--memory-limit", "256M"]);
+    server.run("pass");
+    let script = "kept = []\nwhile True:\n    kept.append(bytearray(1 << 24))";
+    for _ in 0..3 {
+        let ended = server.run_waiting(script).expect("a waiting sandbox takes it");
+        assert!(ended.code == 1 && ended.stderr.contains("MemoryError") || ended.code == -9, "{ended:?}");
+        let after = server.run_waiting("print('as before')").expect("another one waited");
+        assert_eq!((after.code, after.stdout.as_str()), (0, "as before\n"));
+    }
+}
+
+/// The machine's clock cannot be moved for a test. What counts time for a run, or for a sandbox that waits, reads a clock
+/// that cannot be set at all.
+#[test]
+fn a_clock_that_jumps_moves_no_deadline() {
+    let sources = [
+        include_str!("../../src/execution/engine.rs"),
+        include_str!("../../src/execution/run.rs"),
+        include_str!("../../src/execution/capture.rs"),
+        include_str!("../../src/execution/pool/mod.rs"),
+        include_str!("../../src/execution/pool/runs.rs"),
+        include_str!("../../src/execution/pool/shelves.rs"),
+        include_str!("../../src/launcher/supervise.rs"),
+        include_str!("../../src/launcher/watch.rs"),
+        include_str!("../../src/sandbox/linux/spawn.rs"),
+        include_str!("../../src/sandbox/linux/waiting.rs"),
+    ];
+    for source in sources {
+        let settable = ["SystemTime", "ClockId::Realtime", "CLOCK_REALTIME"];
+        assert!(settable.iter().all(|clock| !source.contains(clock)));
+    }
+    assert!(sources.iter().filter(|source| source.contains("Instant")).count() >= 5, "something counts");
 }

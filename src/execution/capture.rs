@@ -9,8 +9,12 @@ use super::report::Captured;
 use super::request::{Progress, ProgressSink};
 use crate::sandbox::OutputStream;
 
-/// Bytes of one read: the size of a pipe's buffer.
-const CHUNK: usize = 64 << 10;
+/// Bytes of one read. A pipe may hold more; it is read in pieces that a processor keeps near.
+const CHUNK: usize = 128 << 10;
+
+/// Bytes at the end of a piece among which its last line is looked for: looking at all of them would take longer than
+/// reading them.
+const LOOKED_AT: usize = 4 << 10;
 
 /// How long a stream may stay open after every process of the run is gone. Only a process that nobody could end
 /// makes this matter.
@@ -79,6 +83,7 @@ impl Kept {
 
 /// The last complete line of a chunk, for people who wait.
 fn last_line(chunk: &[u8]) -> Option<String> {
+    let chunk = &chunk[chunk.len().saturating_sub(LOOKED_AT)..];
     let end = chunk.iter().rposition(|&byte| byte == b'\n')?;
     let start = chunk[..end].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let line = String::from_utf8_lossy(&chunk[start..end]);
@@ -128,6 +133,8 @@ mod tests {
     fn progress_shows_the_last_complete_line() {
         assert_eq!(last_line(b"one\ntwo\nthr").as_deref(), Some("two"));
         assert_eq!(last_line(b"no end"), None);
+        let long = [&[b'x'; 2 * LOOKED_AT][..], b"\nlast\n"].concat();
+        assert_eq!(last_line(&long).as_deref(), Some("last"));
         assert_eq!(last_line(b"\x1b[31mred\x07\r\n").as_deref(), Some("[31mred"));
     }
 }

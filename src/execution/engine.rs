@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -12,6 +11,7 @@ use tracing::{Instrument as _, debug_span};
 use super::failure;
 use super::overview::Overview;
 use super::pool::Pool;
+use super::queue::Queue;
 use super::report::{ExecutionError, ExecutionReport};
 use super::request::{ExecutionRequest, Progress, ProgressSink};
 use super::run::{self, Finished, RunError};
@@ -27,9 +27,6 @@ use crate::settings::Settings;
 /// Name of the script inside, below the work directory.
 pub const SCRIPT: &str = "script.py";
 
-/// Calls that wait for a place, for each place: more are told to try again.
-const WAITING_PER_PLACE: usize = 16;
-
 /// Longest time for getting ready for the first call.
 const EXPECTING_TAKES: Duration = Duration::from_mins(1);
 
@@ -41,7 +38,7 @@ pub struct Engine {
     pub(super) warming: warm::Warming,
     pool: Pool,
     places: Semaphore,
-    waiting: AtomicUsize,
+    queue: Queue,
 }
 
 /// A run that only has to be started.
@@ -58,10 +55,10 @@ pub struct Prepared {
 impl Engine {
     /// Puts the rooms together. Starts nothing.
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>, environments: Environments) -> Self {
-        let places = Semaphore::new(settings.max_concurrent);
+        let (places, queue) = (Semaphore::new(settings.max_concurrent), Queue::new(settings.max_concurrent));
         let warming = warm::Warming::new(settings.warm_cache);
         let pool = Pool::new(settings.pool_size, settings.preload.clone(), Arc::clone(&sandbox));
-        Self { settings, sandbox, environments, warming, pool, places, waiting: AtomicUsize::new(0) }
+        Self { settings, sandbox, environments, warming, pool, places, queue }
     }
 
     /// The environments.
@@ -240,13 +237,10 @@ impl Engine {
         if let Ok(place) = self.places.try_acquire() {
             return Ok(place);
         }
-        let queue = WAITING_PER_PLACE * self.settings.max_concurrent;
-        let waiting = Waiting::enter(&self.waiting);
-        if waiting.position > queue {
-            return Err(failure::busy(self.settings.max_concurrent, queue));
-        }
+        let _turn = self.queue.join()?;
         progress(Progress::Queued);
-        self.places.acquire().await.map_err(|_| failure::busy(self.settings.max_concurrent, queue))
+        let places = self.settings.max_concurrent;
+        self.places.acquire().await.map_err(|_| failure::busy(places, places))
     }
 
     fn report(
@@ -280,24 +274,6 @@ impl Engine {
             output: finished.output,
             notes,
         }
-    }
-}
-
-/// Counts a call among those that wait, for as long as it does.
-struct Waiting<'a> {
-    count: &'a AtomicUsize,
-    position: usize,
-}
-
-impl<'a> Waiting<'a> {
-    fn enter(count: &'a AtomicUsize) -> Self {
-        Self { count, position: count.fetch_add(1, Ordering::Relaxed) + 1 }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

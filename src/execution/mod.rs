@@ -8,6 +8,7 @@ mod failure;
 pub mod missing;
 pub mod output;
 mod pool;
+mod queue;
 pub mod report;
 pub mod request;
 pub mod run;
@@ -15,6 +16,7 @@ mod stateful;
 pub mod user_mount;
 
 pub use engine::{Engine, Prepared};
+pub use queue::Queue;
 pub use report::{Captured, ExecutionError, ExecutionReport, FailureKind};
 pub use request::{ExecutionRequest, Progress, ProgressSink};
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::process::{DumpableBehavior, Signal};
 
 use super::memory_files::{self, Keeper};
-use super::mounts::Root;
+use super::mounts::{Leaving, Root};
 use super::stage::{Failed, Worker, absent, enforced, enforced_with, partial};
 use super::status::Message;
 use super::supervise::{self, Supervised};
@@ -100,7 +100,7 @@ fn start_worker(
         Forked::Parent(worker) => {
             launch.channel = None;
             super::silence(&[1, 2])?;
-            become_unreachable()?;
+            become_unreachable(root.leaving)?;
             let scratch = root.work_dir.try_clone().ok().map(Scratch::new);
             let watcher = launch.plan.watch.clone().zip(root.proc).map(|(plan, proc)| {
                 Watcher::new(plan, View::Namespace(proc), root.work_dir.try_clone().ok())
@@ -132,6 +132,7 @@ pub fn work(launch: &Launch, layers: Vec<LayerStatus>) -> Failed {
         .and_then(Worker::drop_privileges)
         .and_then(|worker| worker.restrict(plan.landlock.as_ref()))
         .and_then(|worker| worker.seal_memory_files(launch.sealing.as_ref()))
+        .and_then(|worker| worker.see_host_left(plan.isolation.is_some()))
         .and_then(|worker| worker.filter(plan.seccomp.as_ref(), launch));
     match filtered {
         Ok(worker) => worker.run(launch),
@@ -139,11 +140,15 @@ pub fn work(launch: &Launch, layers: Vec<LayerStatus>) -> Failed {
     }
 }
 
-/// Nothing of the run can trace this process, read its memory or use what it was allowed.
-fn become_unreachable() -> Result<(), Failed> {
-    caps::drop_all()?;
+/// Nothing of the run can trace this process, read its memory or use what it was allowed. Its last right, to take the
+/// host's root away, it uses first: the worker waits until that has been done.
+fn become_unreachable(leaving: Leaving) -> Result<(), Failed> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|error| Failed::errno(STAGE, "becoming undumpable", error))?;
     rustix::thread::set_no_new_privs(true)
-        .map_err(|error| Failed::errno(STAGE, "setting no_new_privs", error))
+        .map_err(|error| Failed::errno(STAGE, "setting no_new_privs", error))?;
+    if leaving == Leaving::Meanwhile {
+        mounts::leave_host()?;
+    }
+    caps::drop_all().map(drop)
 }

@@ -8,16 +8,17 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::mount::{MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags};
 
 use super::COPY_BUFFER;
 use super::receive::Reporter;
-use super::stage::{Failed, absent, enforced};
+use super::stage::{Failed, Restricted, Worker, absent, enforced};
 use super::sys::{self, MountAttributes};
 use crate::sandbox::facts::LayerStatus;
-use crate::sandbox::linux::plan::{Cover, Isolation, MaskedEntry, RootStep};
+use crate::sandbox::linux::plan::{Cover, Identity, Isolation, MaskedEntry, RootStep};
 use crate::sandbox::spec::{Access, WORK_DIR};
 
 mod old_kernel;
@@ -60,6 +61,62 @@ pub struct Root {
     /// The process file system as a mount that nobody else can reach, for writing id maps. `None` where it is not the
     /// run's own.
     pub proc: Option<OwnedFd>,
+    /// Whether the host's root still has to be taken away.
+    pub leaving: Leaving,
+}
+
+/// When the host's root, which lies on the new one after the change, is taken away. The kernel does that at once and then
+/// waits until no processor can be looking any more, which takes milliseconds on a machine with other work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// Before anything else: nobody may do it later.
+    Now,
+    /// By the init, while the worker goes on; the worker sees to it before it goes further than its own stages.
+    Meanwhile,
+}
+
+impl Leaving {
+    /// An init that becomes another user loses the right to.
+    fn of(isolation: &Isolation) -> Self {
+        if isolation.identity == Identity::OwnUser { Self::Meanwhile } else { Self::Now }
+    }
+}
+
+/// Takes the host's root away.
+pub fn leave_host() -> Result<(), Failed> {
+    rustix::mount::unmount("/", UnmountFlags::DETACH)
+        .map_err(|error| Failed::errno(STAGE, "leaving the host's root", error))
+}
+
+/// How long the worker waits for the host's root to go.
+const LEAVING_TAKES: Duration = Duration::from_secs(10);
+
+impl Worker<Restricted> {
+    /// Goes on once the host's root is gone, where there is a root of the run's own.
+    pub fn see_host_left(mut self, has_root: bool) -> Result<Self, Failed> {
+        if has_root {
+            host_is_left()?;
+            self.clock.mark("host left");
+        }
+        Ok(self)
+    }
+}
+
+/// Returns once the host's root is gone. Nobody can say that it is, since whoever takes it away is still inside the call;
+/// but what lies on the root is seen by looking up `/..`.
+fn host_is_left() -> Result<(), Failed> {
+    let number = |path: &str| {
+        let found = rustix::fs::stat(path).map_err(failed("looking at", Path::new("")))?;
+        Ok((found.st_dev, found.st_ino))
+    };
+    let deadline = Instant::now() + LEAVING_TAKES;
+    while number("/")? != number("/..")? {
+        if Instant::now() > deadline {
+            return Err(Failed::plain(STAGE, "the host's root is still there"));
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Puts the root together and enters it.
@@ -79,7 +136,7 @@ pub fn build(isolation: &Isolation, contents: &[u64], reporter: &Reporter) -> Re
     for step in &isolation.root {
         builder.carry_out(step)?;
     }
-    builder.enter(&isolation.root)
+    builder.enter(&isolation.root, Leaving::of(isolation))
 }
 
 /// What a step takes from the host.
@@ -387,20 +444,23 @@ impl Builder<'_> {
             .map_err(failed("mounting", target))
     }
 
-    /// Makes the root read-only, enters it and leaves the host's behind.
-    fn enter(self, steps: &[RootStep]) -> Result<Root, Failed> {
+    /// Makes the root read-only, enters it and leaves the host's behind, now or later.
+    fn enter(self, steps: &[RootStep], leaving: Leaving) -> Result<Root, Failed> {
         let said = |what: &'static str| move |error| Failed::errno(STAGE, what, error);
         let work = self.open(below(Path::new(WORK_DIR))?, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let attributes_are_set =
             read_only(&self.root).map_err(|error| Failed::io(STAGE, "making the root read-only", &error))?;
         rustix::process::fchdir(&self.root).map_err(said("entering the new root"))?;
         rustix::process::pivot_root(".", ".").map_err(said("changing the root"))?;
-        rustix::mount::unmount(".", UnmountFlags::DETACH).map_err(said("leaving the host's root"))?;
         rustix::process::chdir("/").map_err(said("entering the root"))?;
+        let leaving = if attributes_are_set { leaving } else { Leaving::Now };
+        if leaving == Leaving::Now {
+            leave_host()?;
+        }
         if !attributes_are_set {
             old_kernel::set_attributes(steps)?;
         }
-        Ok(Root { work_dir: work, proc: self.writable_proc })
+        Ok(Root { work_dir: work, proc: self.writable_proc, leaving })
     }
 }
 

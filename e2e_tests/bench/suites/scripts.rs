@@ -72,7 +72,8 @@ pub fn packages(setting: &Setting, report: &mut Report) -> Result<(), String> {
             }
         };
         compiled(setting, dependencies, text)?;
-        let script = setting.script(&format!("{job}.py"), text)?;
+        // Not by a package's own name: a direct start looks beside the script first.
+        let script = setting.script(&format!("with-{job}.py"), text)?;
         let mut contestants: Vec<Box<dyn Contestant>> = vec![
             Box::new(Direct::python("the environment's python", &python, &script)),
             Box::new(Call::ours(setting, "ours, pool off", &NO_POOL, text, dependencies)?),

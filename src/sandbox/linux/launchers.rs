@@ -18,6 +18,9 @@ use tokio::process::{Child, Command};
 use crate::launcher::nursery::DESCRIPTORS;
 use crate::sandbox::StartError;
 
+/// Bytes that a program may be ahead of the reader of its output.
+const OUTPUT_PIPE: usize = 256 << 10;
+
 /// A launcher that waits for its plan.
 pub struct Launcher {
     /// Carries the plan in and messages out. Its other end is closed when every process of the launch has ended.
@@ -115,5 +118,7 @@ impl Nursery {
 fn output_pipe() -> io::Result<(Receiver, OwnedFd)> {
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&read, true)?;
+    // Fewer turns between writer and reader. A user who has many pipes gets small ones, which will do.
+    let _ = rustix::pipe::fcntl_setpipe_size(&read, OUTPUT_PIPE);
     Ok((Receiver::from_owned_fd(read)?, write))
 }

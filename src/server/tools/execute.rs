@@ -54,7 +54,10 @@ impl ExecuteTools {
         let request =
             ExecutionRequest { script, dependencies, python, timeout: Duration::from_secs(timeout) };
         (call.progress)(Progress::Queued);
-        let _place = call.gate.enter().await;
+        let _place = match call.gate.enter().await {
+            Ok(place) => place,
+            Err(busy) => return Ok(reply::failure(&busy)),
+        };
         let mut result = self.executor.execute(request, call.progress).await;
         call.audit.run(&result);
         if let Some(note) = lowered {
