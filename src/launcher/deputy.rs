@@ -29,6 +29,9 @@ const STAGE: &str = "deputy";
 /// Names of shared memory that a run may have at a time: each takes about a kilobyte of kernel memory.
 const MOST_NAMES: usize = 4096;
 
+/// `fchmodat2(2)`: the same number on every architecture. The libc crate lacks it for some.
+const SYS_FCHMODAT2: libc::c_long = 452;
+
 /// Where the C library looks for named semaphores and shared memory.
 const SHARED_MEMORY: &str = "/dev/shm";
 
@@ -120,7 +123,7 @@ impl Deputy {
             libc::SYS_unlinkat => Self::unlink(call, b),
             libc::SYS_fchmod => Ok(Matter::Mode { file: self.descriptor(call, a)?, mode: low(b) }),
             libc::SYS_fchmodat => Ok(Matter::Mode { file: self.named(call, a, b, 0)?, mode: low(c) }),
-            libc::SYS_fchmodat2 => Ok(Matter::Mode { file: self.named(call, a, b, d)?, mode: low(c) }),
+            SYS_FCHMODAT2 => Ok(Matter::Mode { file: self.named(call, a, b, d)?, mode: low(c) }),
             libc::SYS_utimensat => {
                 let file = if b == 0 { self.descriptor(call, a)? } else { self.named(call, a, b, d)? };
                 Ok(Matter::Times { file, times: times(call, c)? })
