@@ -128,15 +128,26 @@ impl Server {
         (0..scripts.len()).map(answer).collect()
     }
 
+    /// A stream of a result: of a long one the middle is not shown, and the whole is a file that the result links.
+    fn whole(&mut self, result: &Value, file: &str, shown: &str) -> String {
+        let links =
+            result["content"].as_array().into_iter().flatten().filter_map(|part| part["uri"].as_str());
+        let Some(link) = links.into_iter().find(|link| link.ends_with(file)) else { return shown.to_owned() };
+        let read = self.ask("resources/read", &json!({"uri": link}));
+        read["contents"][0]["text"].as_str().expect("the linked file is text").to_owned()
+    }
+
     pub fn run_with_timeout(&mut self, script: &str, seconds: u32) -> Ended {
         // A log that nobody reads would stop the server once the pipe is full.
         self.log();
         let arguments = json!({"script": script, "timeout_seconds": seconds});
         let result = self.ask("tools/call", &json!({"name": "execute_python", "arguments": arguments}));
         let structured = &result["structuredContent"];
-        let text = |name: &str| structured[name].as_str().unwrap_or_default().to_owned();
+        let text = [("stdout", "/stdout.txt"), ("stderr", "/stderr.txt")]
+            .map(|(name, file)| self.whole(&result, file, structured[name].as_str().unwrap_or_default()));
+        let [stdout, stderr] = text;
         match structured["exit_code"].as_i64() {
-            Some(code) => Ended { stdout: text("stdout"), stderr: text("stderr"), code, refused: false },
+            Some(code) => Ended { stdout, stderr, code, refused: false },
             None => Ended { stdout: String::new(), stderr: result.to_string(), code: -1, refused: true },
         }
     }
