@@ -5,6 +5,7 @@ mod server;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use mcp_python_exec_sandbox::settings::Settings;
 use serde_json::{Value, json};
 use server::{Client, error_code, fields, settings, text};
 use tokio::time::Instant;
@@ -189,7 +190,9 @@ async fn a_client_that_closes_both_ends_is_gone() {
 
 #[tokio::test]
 async fn a_slow_reader_loses_nothing_and_holds_back_new_calls() {
-    let mut client = Client::connect_with(settings(), 4096);
+    // Room for all of them in the queue.
+    let many = Settings { max_concurrent: 16, ..settings() };
+    let mut client = Client::connect_with(many, 4096);
     client.initialize("2025-06-18").await;
     let calls = 250;
     for id in 0..calls {
@@ -202,7 +205,7 @@ async fn a_slow_reader_loses_nothing_and_holds_back_new_calls() {
         tokio::task::yield_now().await;
     }
     let ended = fake.finished.load(Ordering::SeqCst);
-    assert!(ended < 90, "{ended} calls have run for a client that reads nothing");
+    assert!(ended < 125, "{ended} calls have run for a client that reads nothing");
     for id in 0..calls {
         assert!(text(&client.answer(id).await).len() > 39_000, "result {id} is cut");
     }
@@ -211,14 +214,16 @@ async fn a_slow_reader_loses_nothing_and_holds_back_new_calls() {
 
 #[tokio::test]
 async fn too_many_calls_at_once_are_refused_and_the_others_go_on() {
-    let mut client = Client::initialized().await;
+    let many = Settings { max_concurrent: 16, ..settings() };
+    let mut client = Client::connect_with(many, 1 << 16);
+    client.initialize("2025-06-18").await;
     for id in 0..256 {
         client.request(id, "tools/call", call("hang")).await;
     }
     let answer = client.call(1000, "execute_python", json!({"script": "x"})).await;
     assert_eq!(error_code(&answer), -32000, "{answer}");
-    // Two runs at a time, and as many that are ready to follow; the others wait for them.
-    assert_eq!(client.fake.running(), 4);
+    // Sixteen runs at a time, and as many that are ready to follow; the others wait for them.
+    assert_eq!(client.fake.running(), 32);
     for id in 0..256 {
         let params = json!({"requestId": id});
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})).await;

@@ -48,6 +48,8 @@ pub(super) fn find(named: Option<PathBuf>, host: &HostEnv) -> Option<File> {
     let path = usual(host)?;
     match std::fs::read_to_string(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        // `HOME` names a folder of another user: what is in there is no file of this one.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && !path.exists() => None,
         text => Some(File { path, text }),
     }
 }
