@@ -81,7 +81,10 @@ fn start_directly(python: &Path, script: &str) -> Ended {
     let file = work.join("script.py");
     std::fs::write(&file, script).expect("written");
     let root = python.parent().and_then(Path::parent).expect("an environment");
-    let output = Command::new(python)
+    // A sandbox starts with every signal as it is by default; the caller may have been started with some ignored.
+    let output = Command::new("env")
+        .args(["--default-signal=INT,QUIT"])
+        .arg(python)
         .arg(&file)
         .current_dir(&work)
         .env_clear()
