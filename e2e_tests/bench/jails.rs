@@ -21,6 +21,9 @@ fn prefixes(setting: &Setting) -> Vec<PathBuf> {
     all.filter(|path| !path.starts_with("/usr")).collect()
 }
 
+/// Where the script is inside, as in our own sandbox.
+const SCRIPT: &str = "/work/script.py";
+
 const ETC: [&str; 12] = [
     "ld.so.cache",
     "alternatives",
@@ -47,7 +50,7 @@ pub fn find(name: &str) -> Result<PathBuf, String> {
     found.ok_or_else(|| format!("{name} is not installed"))
 }
 
-/// `bwrap OPTIONS PROGRAM`; a script is bound to `/work/script.py`.
+/// `bwrap OPTIONS PROGRAM`; a script is bound to [`SCRIPT`].
 pub fn bwrap(setting: &Setting, program: &[&Path], script: Option<&Path>) -> Result<Vec<OsString>, String> {
     let mut words: Vec<OsString> = vec![find("bwrap")?.into()];
     let fixed = "--unshare-user --unshare-ipc --unshare-pid --unshare-uts --unshare-cgroup --hostname sandbox \
@@ -70,12 +73,12 @@ pub fn bwrap(setting: &Setting, program: &[&Path], script: Option<&Path>) -> Res
         add(&[Path::new(option), Path::new(place)]);
     }
     if let Some(script) = script {
-        add(&[Path::new("--ro-bind"), script, Path::new("/work/script.py")]);
+        add(&[Path::new("--ro-bind"), script, Path::new(SCRIPT)]);
     }
     add(&[Path::new("--chdir"), Path::new("/work")]);
     add(program);
     if script.is_some() {
-        add(&[Path::new("/work/script.py")]);
+        add(&[Path::new(SCRIPT)]);
     }
     Ok(words)
 }
@@ -96,10 +99,10 @@ pub fn nsjail(setting: &Setting, program: &[&Path], script: Option<&Path>) -> Re
         words.extend(["-s".into(), format!("{}:{path}", to.display()).into()]);
     }
     if let Some(script) = script {
-        words.extend(["-R".into(), format!("{}:/work/script.py", script.display()).into()]);
+        words.extend(["-R".into(), format!("{}:{SCRIPT}", script.display()).into()]);
     }
     words.push("--".into());
     words.extend(program.iter().map(|part| part.as_os_str().to_owned()));
-    words.extend(script.map(|_| "/work/script.py".into()));
+    words.extend(script.map(|_| SCRIPT.into()));
     Ok(words)
 }
