@@ -105,7 +105,6 @@ fn tell(sandbox: &dyn Sandbox) {
     }
 }
 
-#[cfg(native)]
 async fn build(
     backend: Backend,
     docker: &DockerOptions,
@@ -113,21 +112,12 @@ async fn build(
     policy: Option<Arc<OwnPolicy>>,
 ) -> Arc<dyn Sandbox> {
     match backend {
+        Backend::Docker => Arc::new(DockerSandbox::probe_with(docker, missing, policy.as_deref()).await),
+        #[cfg(native)]
         Backend::Native => Arc::new(super::linux::LinuxSandbox::probe_with(policy).await),
-        Backend::Docker => Arc::new(DockerSandbox::probe_with(docker, missing, policy.as_deref()).await),
+        #[cfg(native)]
         Backend::None => Arc::new(super::none::Unconfined::new()),
-    }
-}
-
-#[cfg(not(native))]
-async fn build(
-    backend: Backend,
-    docker: &DockerOptions,
-    missing: MissingImage,
-    policy: Option<Arc<OwnPolicy>>,
-) -> Arc<dyn Sandbox> {
-    match backend {
-        Backend::Docker => Arc::new(DockerSandbox::probe_with(docker, missing, policy.as_deref()).await),
+        #[cfg(not(native))]
         Backend::Native | Backend::None => Arc::new(Missing::new(backend)),
     }
 }
