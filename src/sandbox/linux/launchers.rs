@@ -15,6 +15,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 
+use super::ends::Ends;
 use crate::launcher::nursery::DESCRIPTORS;
 use crate::sandbox::StartError;
 
@@ -36,6 +37,8 @@ pub struct Launchers {
     /// This program, held open since the start: an upgrade of the file on disk does not matter.
     executable: Option<File>,
     nursery: Mutex<Option<Nursery>>,
+    /// Of what was launched.
+    pub ends: Ends,
 }
 
 struct Nursery {
@@ -51,7 +54,11 @@ fn io_error(context: &'static str) -> impl Fn(io::Error) -> StartError {
 impl Launchers {
     /// Opens the running program's own file. Starts nothing.
     pub fn open() -> Self {
-        Self { executable: File::open("/proc/self/exe").ok(), nursery: Mutex::default() }
+        Self {
+            executable: File::open("/proc/self/exe").ok(),
+            nursery: Mutex::default(),
+            ends: Ends::default(),
+        }
     }
 
     /// A new launcher.

@@ -6,6 +6,7 @@
 pub mod broker;
 mod confined;
 mod diagnosis;
+mod ends;
 mod groups;
 pub mod host;
 mod launchers;
@@ -272,6 +273,10 @@ impl Sandbox for LinuxSandbox {
             _ => self.plan(&PrivateFolder::imagined().place(spec), None, id),
         };
         serde_json::to_string_pretty(&plan?).map_err(|error| StartError::Unsupported(error.to_string()))
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.launchers.ends.close())
     }
 
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {

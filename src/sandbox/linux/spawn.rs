@@ -18,6 +18,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use super::broker::Broker;
+use super::ends::{End, Ends};
 use super::launchers::{Launcher, Launchers};
 use super::plan::{LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
@@ -86,7 +87,12 @@ async fn launch(
     let Launcher { socket, stdout, stderr } = launchers.start()?;
     let mut link = Link::new(socket, Ending::of(plan), spec.limits);
     link.broker = Broker::for_run(spec);
-    let mut conversation = Conversation { link: &mut link, work_dir: None };
+    if link.ending == Ending::Monitor {
+        let beside =
+            link.socket.as_fd().try_clone_to_owned().map_err(io_error("keeping the launcher's socket"))?;
+        launchers.ends.add(End::Monitor(beside.into()));
+    }
+    let mut conversation = Conversation { link: &mut link, ends: &launchers.ends, work_dir: None };
     let sent = conversation.send_plan(plan, spec, channel_end).await;
     // Where the launcher failed early, its own words say more than the broken pipe.
     let layers = match (sent, conversation.until_ready().await) {
@@ -274,6 +280,7 @@ impl Drop for Link {
 /// The exchange before the program runs.
 struct Conversation<'a> {
     link: &'a mut Link,
+    ends: &'a Ends,
     work_dir: Option<OwnedFd>,
 }
 
@@ -321,8 +328,11 @@ impl Conversation<'_> {
             }
             match self.link.message().await.map_err(&failed)? {
                 Some(Message::Supervisor) => {
-                    let pidfd = self.link.descriptors.pop_front().map(watched).transpose();
-                    self.link.pidfd = pidfd.map_err(&failed)?;
+                    let pidfd = self.link.descriptors.pop_front();
+                    if let Some(pidfd) = &pidfd {
+                        self.ends.add(End::Process(pidfd.try_clone().map_err(&failed)?));
+                    }
+                    self.link.pidfd = pidfd.map(watched).transpose().map_err(&failed)?;
                 }
                 Some(message @ (Message::Listener | Message::NameServer { .. })) => {
                     self.link.serve(&message).map_err(&failed)?;
