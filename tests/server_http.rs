@@ -53,6 +53,16 @@ impl Server {
         Self { fake, address, stop: Some(stop), served }
     }
 
+    /// The connection of a call that does not end.
+    async fn hanging(&self, id: i64, session: &str) -> TcpStream {
+        let mut stream = self.connect().await;
+        stream
+            .write_all(&Request::run(id, "hang").set("mcp-session-id", session).bytes())
+            .await
+            .expect("sent");
+        stream
+    }
+
     async fn connect(&self) -> TcpStream {
         let Address::Tcp(address) = &self.address else { panic!("no TCP address") };
         TcpStream::connect(address).await.expect("the server listens")
@@ -444,9 +454,7 @@ async fn a_thousand_silent_connections_keep_nobody_out() {
         }
     }
     // A client at work is never the one that goes.
-    let hanging = Request::run(5000, "hang").set("mcp-session-id", &session).bytes();
-    let mut working = server.connect().await;
-    working.write_all(&hanging).await.expect("sent");
+    let _working = server.hanging(5000, &session).await;
     server.fake.until("the call runs", |fake| fake.running() == 1).await;
     for _ in 0..100 {
         strangers.push(server.connect().await);
@@ -476,8 +484,7 @@ async fn sessions_are_bounded() {
 async fn cancelling_ends_the_call() {
     let server = Server::start().await;
     let session = server.session().await;
-    let mut stream = server.connect().await;
-    stream.write_all(&Request::run(7, "hang").set("mcp-session-id", &session).bytes()).await.expect("sent");
+    let _call = server.hanging(7, &session).await;
     server.fake.until("the call runs", |fake| fake.running() == 1).await;
     let mut cancel = Request::post(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}),
@@ -491,8 +498,7 @@ async fn cancelling_ends_the_call() {
 async fn being_told_to_stop_answers_calls_and_ends() {
     let server = Server::start().await;
     let session = server.session().await;
-    let mut stream = server.connect().await;
-    stream.write_all(&Request::run(7, "hang").set("mcp-session-id", &session).bytes()).await.expect("sent");
+    let mut stream = server.hanging(7, &session).await;
     let mut news = server.connect().await;
     let mut listen = Request::raw("GET /mcp HTTP/1.1", Vec::new());
     news.write_all(&listen.set("mcp-session-id", &session).bytes()).await.expect("sent");
