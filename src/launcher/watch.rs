@@ -92,7 +92,11 @@ impl Watcher {
             return Some(LimitHit::Memory(limit));
         }
         let (_, limit) = self.plan.disk.as_ref()?;
-        (self.files.on_disk(&self.members, *limit) > *limit).then_some(LimitHit::Disk(*limit))
+        let on_disk = self.files.on_disk(&self.members, *limit);
+        if self.plan.memory.is_none() {
+            self.changes.note(on_disk);
+        }
+        (on_disk > *limit).then_some(LimitHit::Disk(*limit))
     }
 
     /// Whether anything has changed lately.

@@ -29,6 +29,8 @@ pub struct Files {
     memory_folder: Option<PathBuf>,
     /// Bytes in files of memory, of the whole machine, when the run began.
     shared_at_first: u64,
+    /// Bytes taken on the file system of the first folder, by whomever, when the run began.
+    taken_at_first: u64,
     disk: Look,
     memory: Look,
 }
@@ -66,8 +68,9 @@ impl Look {
 impl Files {
     pub fn new(folders: Vec<PathBuf>, scratch: Option<OwnedFd>, memory_folder: Option<PathBuf>) -> Self {
         let shared = sys::shared_memory_of_machine();
-        let disk = Look::new(folders.first().map_or(0, |folder| taken(folder)));
-        Self { folders, scratch, memory_folder, shared_at_first: shared, disk, memory: Look::new(shared) }
+        let taken = folders.first().map_or(0, |folder| taken(folder));
+        let (disk, memory) = (Look::new(taken), Look::new(shared));
+        Self { folders, scratch, memory_folder, shared_at_first: shared, taken_at_first: taken, disk, memory }
     }
 
     /// Bytes of files in memory: those of the run's own file system, and files without a name.
@@ -92,7 +95,7 @@ impl Files {
         let (cheap, folders) = (taken(first), &self.folders);
         self.disk.again(cheap, limit, || {
             let named: u64 = folders.iter().map(|folder| size_of(folder, limit)).sum();
-            named.saturating_add(nameless(members, Kind::Disk).unwrap_or(0))
+            all_on_disk(named, nameless(members, Kind::Disk), cheap.saturating_sub(self.taken_at_first))
         })
     }
 
@@ -163,6 +166,12 @@ fn size_of(folder: &Path, limit: u64) -> u64 {
     sum
 }
 
+/// Bytes of named and of nameless files. Where some process closes itself to looks, what the file system has more of since
+/// the run began counts as the run's.
+fn all_on_disk(named: u64, nameless: Option<u64>, grown: u64) -> u64 {
+    nameless.map_or(named.max(grown), |nameless| named.saturating_add(nameless))
+}
+
 /// What a file without a name takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -219,6 +228,13 @@ mod tests {
         let size = size_of(place.path(), u64::MAX);
         assert!((100_000..300_000).contains(&size), "{size}");
         assert!(size_of(place.path(), 1) < size);
+    }
+
+    #[test]
+    fn a_process_that_closes_itself_to_looks_hides_nothing() {
+        assert_eq!(all_on_disk(3, Some(4), 100), 7);
+        assert_eq!(all_on_disk(3, None, 100), 100);
+        assert_eq!(all_on_disk(3, None, 1), 3);
     }
 
     #[test]

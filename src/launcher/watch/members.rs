@@ -54,6 +54,9 @@ impl View {
     }
 }
 
+/// Sweeps after which all processes of the machine are looked at anew: twice to ten times a second.
+const FORGET: u64 = 5;
+
 /// One process.
 struct Member {
     /// Kept open: reading it again costs a microsecond, opening it three.
@@ -89,8 +92,12 @@ impl Members {
         let present = self.listed();
         self.known.retain(|pid, _| present.contains(pid));
         self.others.retain(|pid| present.contains(pid));
+        if self.sweeps.is_multiple_of(FORGET) {
+            // A number may have passed to a process of the run between two looks.
+            self.others.clear();
+        }
         let mut unknown: Vec<i32> = present.into_iter().filter(|pid| !self.is_known(*pid)).collect();
-        // A parent usually has the smaller number; children whose parent comes later are found next time.
+        // A parent usually has the smaller number; whose parent is not known yet is looked at again.
         unknown.sort_unstable();
         for pid in unknown {
             self.meet(pid);
@@ -127,7 +134,7 @@ impl Members {
         if ours {
             let figures = self.view.open(pid, "statm");
             self.known.insert(pid, Member { figures, threads: state.threads });
-        } else {
+        } else if state.parent == 0 || self.others.contains(&state.parent) {
             self.others.insert(pid);
         }
     }
@@ -216,6 +223,27 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_is_seen_before_its_parent_is_found() {
+        use std::io::BufRead;
+        let mut members = Members::new(View::descendants().expect("processes are shown"));
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 60 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("started");
+        let mut line = String::new();
+        std::io::BufReader::new(shell.stdout.take().expect("piped")).read_line(&mut line).expect("it tells");
+        let grandchild: i32 = line.trim().parse().expect("a number");
+        members.meet(grandchild);
+        members.refresh();
+        let found = members.known.contains_key(&grandchild);
+        let pid = rustix::process::Pid::from_raw(grandchild).expect("a number");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("ended");
+        shell.wait().expect("ended");
+        assert!(found);
+    }
+
+    #[test]
     fn descendants_are_told_from_others() {
         let mut members = Members::new(View::descendants().expect("processes are shown"));
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("started");
@@ -223,6 +251,12 @@ mod tests {
         let found: Vec<i32> = members.pids().collect();
         assert!(found.contains(&i32::try_from(child.id()).expect("an id")), "{found:?}");
         assert!(!found.contains(&1));
+        // Its number was another program's before.
+        let number = i32::try_from(child.id()).expect("an id");
+        members.known.remove(&number);
+        members.others.insert(number);
+        (0..FORGET).for_each(|_| members.refresh());
+        assert!(members.known.contains_key(&number));
         child.kill().and_then(|()| child.wait()).expect("ended");
         members.refresh();
         assert!(!members.pids().any(|pid| u32::try_from(pid) == Ok(child.id())));
