@@ -30,7 +30,8 @@ pub fn are_kept(plan: &LaunchPlan) -> bool {
 
 /// Whether the server makes them: it listens already, and does this too.
 pub fn are_kept_by_server(plan: &LaunchPlan) -> bool {
-    tier(plan) == Some(PolicyTier::Brokered) && kernel_knows_the_seal()
+    let asked = plan.seccomp.as_ref().is_some_and(SeccompPlan::asks_about_memory_files);
+    tier(plan) == Some(PolicyTier::Brokered) && asked && kernel_knows_the_seal()
 }
 
 fn tier(plan: &LaunchPlan) -> Option<PolicyTier> {

@@ -39,14 +39,14 @@ impl OwnPolicy {
         &self.folder
     }
 
-    /// The program for one role and tier.
+    /// What it says for one role and tier.
     ///
     /// # Panics
     /// Never: every role and tier was compiled.
     #[must_use]
-    pub fn program(&self, role: Role, tier: Tier) -> &[Insn] {
+    pub fn compiled(&self, role: Role, tier: Tier) -> &Compiled {
         let found = self.compiled.iter().find(|one| (one.role, one.tier) == (role, tier));
-        &found.expect("every role and tier was compiled").program
+        found.expect("every role and tier was compiled")
     }
 }
 

@@ -7,7 +7,7 @@ pub mod compiler;
 pub mod docker;
 pub mod folder;
 
-pub use compiler::{Answer, Arch, Insn, Policy, PolicyError, Role, Sockets, Tier, compile};
+pub use compiler::{Answer, Arch, Decision, Insn, Policy, PolicyError, Role, Sockets, Tier, compile};
 use std::io;
 
 #[expect(clippy::unreadable_literal, reason = "generated")]

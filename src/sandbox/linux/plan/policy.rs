@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::sandbox::spec::Role;
 use crate::seccomp::folder::OwnPolicy;
-use crate::seccomp::{self, Arch, Insn};
+use crate::seccomp::{self, Arch, Decision, Insn};
 
 /// Which system-call policy applies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,15 @@ impl SeccompPlan {
         }
     }
 
+    /// Whether plain files in memory are held up until somebody has answered.
+    pub fn asks_about_memory_files(&self) -> bool {
+        match self {
+            // The embedded policy does so where the server listens.
+            Self::Embedded(_, tier) => *tier == PolicyTier::Brokered,
+            Self::Custom(policy) => policy.asks_about_memory_files,
+        }
+    }
+
     /// The filter's program.
     pub fn program(&self) -> Vec<Insn> {
         match self {
@@ -42,8 +51,11 @@ impl SeccompPlan {
     #[must_use]
     pub fn replaced_by(self, own: &OwnPolicy) -> Self {
         let Self::Embedded(role, tier) = self else { return self };
-        let program = own.program(role.into(), tier.into()).iter().copied().map(pack).collect();
-        Self::Custom(CustomPolicy { tier, folder: own.folder().to_owned(), program })
+        let own_of = own.compiled(role.into(), tier.into());
+        let call = u32::try_from(libc::SYS_memfd_create).unwrap_or_default();
+        let asks_about_memory_files = own_of.policy.decisions.get(&call).is_some_and(Decision::asks);
+        let program = own_of.program.iter().copied().map(pack).collect();
+        Self::Custom(CustomPolicy { tier, folder: own.folder().to_owned(), asks_about_memory_files, program })
     }
 }
 
@@ -54,6 +66,8 @@ pub struct CustomPolicy {
     pub tier: PolicyTier,
     /// Where the server has read it.
     pub folder: PathBuf,
+    /// Whether it has the server asked about files in memory.
+    pub asks_about_memory_files: bool,
     /// One number for each instruction, in hexadecimal digits.
     #[serde(serialize_with = "write_words", deserialize_with = "read_words")]
     pub program: Vec<u64>,
@@ -135,11 +149,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_policy_asks_is_told_by_itself() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/seccomp/.");
+        let copied = std::process::Command::new("cp").args(["-r", source]).arg(folder.path()).status();
+        assert!(copied.is_ok_and(|status| status.success()));
+        let plan = |tier| SeccompPlan::Embedded(Role::Run, tier);
+        let asks = |tier| {
+            let own = OwnPolicy::read(folder.path()).expect("it is sound");
+            plan(tier).replaced_by(&own).asks_about_memory_files()
+        };
+        for tier in [PolicyTier::Full, PolicyTier::Brokered] {
+            assert_eq!(asks(tier), plan(tier).asks_about_memory_files(), "{tier:?}");
+        }
+        // Without the private network's own decision the one for every tier holds, which asks nobody.
+        let sockets = folder.path().join("shared/sockets/brokered.toml");
+        let text = std::fs::read_to_string(&sockets).expect("it is there");
+        let (before, rest) = text.split_once("[[override]]\ncalls = [\"memfd_create\"]").expect("it decides");
+        let (_, after) = rest.split_once("[[override]]\n").expect("it is not the last");
+        std::fs::write(&sockets, format!("{before}[[override]]\n{after}")).expect("written");
+        assert!(!asks(PolicyTier::Brokered));
+    }
+
+    #[test]
     fn a_policy_crosses_the_socket_unchanged() {
         let embedded = SeccompPlan::Embedded(Role::Run, PolicyTier::Full);
         let program = embedded.program();
         let words = program.iter().copied().map(pack).collect();
-        let custom = CustomPolicy { tier: PolicyTier::Full, folder: "/a".into(), program: words };
+        let custom = CustomPolicy {
+            tier: PolicyTier::Full,
+            folder: "/a".into(),
+            asks_about_memory_files: false,
+            program: words,
+        };
         let text = serde_json::to_string(&SeccompPlan::Custom(custom)).expect("it is plain data");
         let read: SeccompPlan = serde_json::from_str(&text).expect("it is read back");
         assert_eq!((read.tier(), read.program()), (PolicyTier::Full, program));
