@@ -96,6 +96,16 @@ fn several_processes_that_take_memory_together() {
 }
 
 #[test]
+fn a_child_that_takes_memory_ends_the_run() {
+    let mut server = Server::start(&FLAGS);
+    let bomb = "print('begun', flush=True)\nif os.fork() == 0:\n    kept = []\n    \
+                while on(): kept.append(bytearray(1 << 20))\nwhile on(): time.sleep(0.01)\nprint('went on')";
+    let result = set_off(&mut server, bomb);
+    assert_eq!(limit(&result), "memory 400 MiB", "{result}");
+    assert_eq!(result["structuredContent"]["stdout"], "begun\n");
+}
+
+#[test]
 fn memory_that_no_process_maps() {
     let mut server = Server::start(&FLAGS);
     let bomb = "files = [os.memfd_create('x') for _ in range(40)]\n\

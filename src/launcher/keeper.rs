@@ -12,7 +12,7 @@ use super::status::Message;
 use super::sys::{self, Forked};
 use crate::sandbox::LimitHit;
 use crate::sandbox::facts::LayerStatus;
-use crate::sandbox::linux::plan::{Group, GroupPlan, MissingSetting};
+use crate::sandbox::linux::plan::{Group, GroupCounter, GroupPlan, MissingSetting};
 
 const STAGE: &str = "control group";
 
@@ -22,6 +22,37 @@ const MEMBERS: &str = "cgroup.procs";
 /// How often the removal of a group is tried: the kernel may still be taking its last process apart.
 const REMOVAL_TRIES: u32 = 1000;
 
+/// How often the kernel has ended a process of a group for want of memory. It chooses one of them; the run's supervisor,
+/// which looks at this, ends the others.
+pub struct EndedForMemory {
+    /// Opened before the run's own root, in which there are no control groups.
+    file: fs::File,
+    counter: GroupCounter,
+}
+
+impl EndedForMemory {
+    fn of(plan: &GroupPlan) -> Result<Vec<Self>, Failed> {
+        let with_path =
+            |group: &Group, counter: &GroupCounter| (group.path.join(&counter.file), counter.clone());
+        plan.groups
+            .iter()
+            .flat_map(|group| group.counters.iter().map(move |counter| with_path(group, counter)))
+            .filter(|(_, counter)| matches!(counter.limit, LimitHit::Memory(_)))
+            .map(|(path, counter)| {
+                let file = fs::File::open(&path).map_err(failed(&path))?;
+                Ok(Self { file, counter })
+            })
+            .collect()
+    }
+
+    /// The limit, where it has happened.
+    pub fn hit(&self) -> Option<LimitHit> {
+        let mut text = [0_u8; 4096];
+        let size = rustix::io::pread(&self.file, &mut text, 0).ok()?;
+        hit(std::str::from_utf8(&text[..size]).ok()?, &self.counter)
+    }
+}
+
 /// Makes the plan's groups, if it has any. Returns in the process that goes on, which has joined them, with the layer;
 /// the keeper itself does not return.
 pub fn start(launch: &mut Launch) -> Result<Option<LayerStatus>, Failed> {
@@ -30,6 +61,7 @@ pub fn start(launch: &mut Launch) -> Result<Option<LayerStatus>, Failed> {
         remove(&plan);
         return Err(failed);
     }
+    launch.ended_for_memory = EndedForMemory::of(&plan).inspect_err(|_| remove(&plan))?;
     launch.clock.mark("groups");
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
@@ -88,12 +120,16 @@ fn hits(plan: &GroupPlan) -> Vec<LimitHit> {
 }
 
 fn hits_of(group: &Group) -> impl Iterator<Item = LimitHit> {
-    group.counters.iter().filter_map(|counter| {
-        let text = fs::read_to_string(group.path.join(&counter.file)).ok()?;
-        let number =
-            text.lines().find_map(|line| line.strip_prefix(counter.key.as_str())?.strip_prefix(' '))?;
-        (number.trim() != "0").then_some(counter.limit)
-    })
+    group
+        .counters
+        .iter()
+        .filter_map(|counter| hit(&fs::read_to_string(group.path.join(&counter.file)).ok()?, counter))
+}
+
+/// The counter's limit, where its line in this file does not say 0.
+fn hit(text: &str, counter: &GroupCounter) -> Option<LimitHit> {
+    let number = text.lines().find_map(|line| line.strip_prefix(counter.key.as_str())?.strip_prefix(' '))?;
+    (number.trim() != "0").then_some(counter.limit)
 }
 
 /// Removes the groups. One that cannot be removed is left to the next start of a server.

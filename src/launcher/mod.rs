@@ -37,11 +37,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use crate::sandbox::facts::LayerStatus;
 use crate::sandbox::linux::plan::{LaunchPlan, Supervision};
+use keeper::EndedForMemory;
 use receive::Reporter;
 use stage::{Clock, Failed};
-
-/// The hidden argument that makes this program a launcher.
-pub const ENTRY: &str = "__launch";
 
 /// Length in bytes of the longest Unix path; also a bound for small reads.
 const COPY_BUFFER: usize = 64 << 10;
@@ -59,6 +57,8 @@ struct Launch {
     layers: Vec<LayerStatus>,
     /// The worker's way of handing a listener for memory files to its supervisor.
     sealing: Option<OwnedFd>,
+    /// Of the run's control groups.
+    ended_for_memory: Vec<EndedForMemory>,
 }
 
 /// The hidden argument that makes this program the nursery of launchers.
@@ -66,20 +66,8 @@ pub const NURSERY: &str = "__launchers";
 
 /// Takes this process over where its first argument says so.
 pub fn enter_if_asked() {
-    match std::env::args_os().nth(1) {
-        Some(argument) if argument == NURSERY => nursery::main(),
-        Some(argument) if argument == ENTRY => main(),
-        _ => {}
-    }
-}
-
-/// One launcher: reads a plan from the socket on descriptor 0, carries it out and never returns.
-pub fn main() -> ! {
-    // SAFETY: this process is started with the socket on descriptor 0; nothing else owns it.
-    let socket = unsafe { sys::adopt(0) };
-    match receive::moved_away(socket) {
-        Ok(socket) => launch(socket),
-        Err(_) => sys::exit_now(EXIT_UNUSABLE),
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == NURSERY) {
+        nursery::main();
     }
 }
 
@@ -93,8 +81,16 @@ fn launch(socket: OwnedFd) -> ! {
         Ok(received) => received,
         Err(error) => reporter.fail(&Failed::io("plan", "reading the plan", &error)),
     };
-    let mut launch =
-        Launch { plan, reporter, channel, clock, deputy: None, layers: Vec::new(), sealing: None };
+    let mut launch = Launch {
+        plan,
+        reporter,
+        channel,
+        clock,
+        deputy: None,
+        layers: Vec::new(),
+        sealing: None,
+        ended_for_memory: Vec::new(),
+    };
     launch.clock.mark("plan");
     match keeper::start(&mut launch) {
         Ok(layer) => launch.layers.extend(layer),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::deputy::Deputy;
+use super::keeper::EndedForMemory;
 use super::status::Message;
 use super::sys::{self, Ended};
 use super::watch::{self, Scratch, Watcher};
@@ -25,8 +26,8 @@ pub struct Supervised {
     pub watcher: Option<Watcher>,
     /// The run's own file system, where it has one.
     pub scratch: Option<Scratch>,
-    /// Whether the program is still without its script: nothing has to be looked at until the server says that it has
-    /// handed it over.
+    /// Whether nothing of the run's own runs yet: then nothing has to be looked at until the server says that it has
+    /// handed the script over.
     pub phase: Phase,
     /// Answers what the run's filter asks about.
     pub deputy: Option<Deputy>,
@@ -37,18 +38,22 @@ pub struct Supervised {
 /// Whether anything can happen inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The program waits for its script.
+    /// The program waits for its script and has no other code.
     Waiting,
-    /// The program runs.
+    /// Code runs, the script's or what comes before it.
     Running,
 }
 
 impl Phase {
-    /// Of a program that has just been started.
+    /// Of a program that has just been started. One that got files has code in them, such as packages to import in
+    /// advance, which runs before the script.
     pub fn first(plan: &LaunchPlan) -> Self {
         let steps = plan.isolation.as_ref().map_or(&[][..], |isolation| &isolation.root);
-        let waits = steps.iter().any(|step| matches!(step, RootStep::Fifo { .. }));
-        if waits { Self::Waiting } else { Self::Running }
+        Self::of(steps.iter().any(|step| matches!(step, RootStep::Fifo { .. })), plan.contents.is_empty())
+    }
+
+    fn of(asks_for_its_script: bool, has_nothing_else: bool) -> Self {
+        if asks_for_its_script && has_nothing_else { Self::Waiting } else { Self::Running }
     }
 }
 
@@ -72,7 +77,7 @@ impl Supervised {
             if let Some(scratch) = &mut self.scratch {
                 scratch.look();
             }
-            if let Some(hit) = self.watcher.as_mut().and_then(Watcher::sweep) {
+            if let Some(hit) = self.passed(launch) {
                 (self.finish)(launch);
                 tell(launch, &Message::Limit(hit));
                 let signal = Some(libc::SIGKILL);
@@ -81,6 +86,12 @@ impl Supervised {
             }
             next = Instant::now() + self.interval();
         }
+    }
+
+    /// The limit that the run has gone past, or that the kernel has begun to end its processes for.
+    fn passed(&mut self, launch: &Launch) -> Option<LimitHit> {
+        let ended = launch.ended_for_memory.iter().find_map(EndedForMemory::hit);
+        ended.or_else(|| self.watcher.as_mut().and_then(Watcher::sweep))
     }
 
     fn end(&mut self, launch: &Launch, ended: &Ended) -> ! {
@@ -125,7 +136,8 @@ impl Supervised {
     fn server_is_gone(&mut self, launch: &Launch, next: Instant) -> bool {
         let waits = self.phase == Phase::Waiting;
         let left = next.saturating_duration_since(Instant::now());
-        let looks = !waits && (self.watcher.is_some() || self.scratch.is_some());
+        let looks = !waits
+            && (self.watcher.is_some() || self.scratch.is_some() || !launch.ended_for_memory.is_empty());
         let timeout = Timespec::try_from(left).ok().filter(|_| looks);
         let asked = if waits { PollFlags::RDHUP | PollFlags::IN } else { PollFlags::RDHUP };
         let mut watched =
@@ -160,4 +172,16 @@ fn exited(ended: &Ended) -> Message {
 /// Blocks the signal that children end by, and opens its descriptor.
 pub fn child_signals() -> Result<OwnedFd, Failed> {
     sys::child_signal_fd().map_err(|error| Failed::io(STAGE, "watching children", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_program_without_any_code_is_not_looked_at() {
+        assert_eq!(Phase::of(true, true), Phase::Waiting);
+        assert_eq!(Phase::of(true, false), Phase::Running);
+        assert_eq!(Phase::of(false, true), Phase::Running);
+    }
 }

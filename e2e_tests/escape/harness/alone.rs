@@ -2,10 +2,11 @@
 //! real launcher. So no layer is green on a neighbour's work.
 
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{ExitStatus, Output, Stdio};
 
 use mcp_python_exec_sandbox::launcher::{self, status};
 use mcp_python_exec_sandbox::sandbox::linux::host::HostLayout;
@@ -16,6 +17,8 @@ use mcp_python_exec_sandbox::sandbox::linux::plan::{
 use mcp_python_exec_sandbox::sandbox::spec::{
     Command, InlineFile, Limits, Network, Role, SandboxSpec, WORK_DIR,
 };
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use super::ground::{Ground, Options, python};
 
@@ -118,23 +121,42 @@ fn landlock(folder: &Path) -> LandlockPlan {
 /// Starts the real launcher with a plan and waits for its end.
 pub fn carry_out(ground: &Ground, spec: &SandboxSpec, plan: &LaunchPlan) -> Result<Output, String> {
     let words = |error: std::io::Error| error.to_string();
-    let (mut ours, theirs) = UnixStream::pair().map_err(words)?;
+    let (asking, asked) = UnixStream::pair().map_err(words)?;
     let mut command = ground.command(&ground.binary, &Options::default());
-    command.arg(launcher::ENTRY).env_clear();
-    command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().map_err(words)?;
+    command.arg(launcher::NURSERY).env_clear();
+    command.stdin(OwnedFd::from(asked)).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut nursery = command.spawn().map_err(words)?;
     drop(command);
+    let (mut ours, theirs) = UnixStream::pair().map_err(words)?;
+    let (mut stdout, stdout_end) = std::io::pipe().map_err(words)?;
+    let (mut stderr, stderr_end) = std::io::pipe().map_err(words)?;
+    ask(&asking, &[theirs.into(), stdout_end.into(), stderr_end.into()]).map_err(words)?;
     let sent = ours
         .write_all(&status::frame(plan))
         .and_then(|()| spec.files.iter().try_for_each(|file| ours.write_all(&file.content)));
     let failed = hear(&mut ours);
-    drop(ours);
-    let output = child.wait_with_output().map_err(words)?;
+    drop((ours, asking));
+    // Both end with the run, and are shorter than a pipe holds.
+    let mut output = Output { status: ExitStatus::default(), stdout: Vec::new(), stderr: Vec::new() };
+    stdout.read_to_end(&mut output.stdout).map_err(words)?;
+    stderr.read_to_end(&mut output.stderr).map_err(words)?;
+    output.status = nursery.wait().map_err(words)?;
     match (failed, sent) {
         (Some(failed), _) => Err(failed),
         (None, Err(error)) => Err(error.to_string()),
         (None, Ok(())) => Ok(output),
     }
+}
+
+/// Has the nursery fork a launcher with these descriptors.
+fn ask(nursery: &UnixStream, descriptors: &[OwnedFd; 3]) -> std::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let descriptors = descriptors.each_ref().map(AsFd::as_fd);
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let byte = [std::io::IoSlice::new(&[0])];
+    rustix::net::sendmsg(nursery, &byte, &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 /// Reads messages to their end; the failure, where one was told.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
@@ -36,8 +36,8 @@ impl End {
 }
 
 /// The launches of one backend that have not ended, as far as anybody has looked.
-#[derive(Default)]
-pub struct Ends(Mutex<Known>);
+#[derive(Clone, Default)]
+pub struct Ends(Arc<Mutex<Known>>);
 
 #[derive(Default)]
 struct Known {
@@ -48,7 +48,7 @@ struct Known {
 impl Ends {
     /// Adds one, and forgets those that have come. After the closing it is ended at once.
     pub fn add(&self, end: End) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         forget_those_that_came(&mut known.ends, Some(&Timespec::default()));
         if known.closed {
             end.order();
@@ -56,10 +56,19 @@ impl Ends {
         known.ends.push(end);
     }
 
+    /// Forgets those that have come.
+    pub fn tidy(&self) {
+        forget_those_that_came(&mut self.known().ends, Some(&Timespec::default()));
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ends what still lives, and waits until nothing of it is left. A thread of its own waits, for the dropped future too.
     pub async fn close(&self) {
         let mut ends = {
-            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.known();
             known.closed = true;
             std::mem::take(&mut known.ends)
         };
@@ -112,6 +121,15 @@ mod tests {
         let told = std::time::Instant::now();
         assert!(monitor.join().expect("no panic") <= told);
         assert!(child.try_wait().expect("asked").is_some_and(|status| !status.success()));
+        // What has come is not kept.
+        assert!(ends.known().ends.is_empty());
+        let mut early = std::process::Command::new("true").spawn().expect("started");
+        let others = Ends::default();
+        let pid = rustix::process::Pid::from_child(&early);
+        others.add(End::Process(rustix::process::pidfd_open(pid, flags).expect("opened")));
+        early.wait().expect("ended");
+        others.tidy();
+        assert!(others.known().ends.is_empty());
         // What is started meanwhile ends as well.
         let mut late = std::process::Command::new("sleep").arg("600").spawn().expect("started");
         let pid = rustix::process::Pid::from_child(&late);

@@ -85,14 +85,14 @@ async fn launch(
 ) -> Result<Launched, StartError> {
     let (channel, channel_end) = channel(spec)?;
     let Launcher { socket, stdout, stderr } = launchers.start()?;
-    let mut link = Link::new(socket, Ending::of(plan), spec.limits);
+    let mut link = Link::new(socket, Ending::of(plan), spec.limits, launchers.ends.clone());
     link.broker = Broker::for_run(spec);
     if link.ending == Ending::Monitor {
         let beside =
             link.socket.as_fd().try_clone_to_owned().map_err(io_error("keeping the launcher's socket"))?;
-        launchers.ends.add(End::Monitor(beside.into()));
+        link.ends.add(End::Monitor(beside.into()));
     }
-    let mut conversation = Conversation { link: &mut link, ends: &launchers.ends, work_dir: None };
+    let mut conversation = Conversation { link: &mut link, work_dir: None };
     let sent = conversation.send_plan(plan, spec, channel_end).await;
     // Where the launcher failed early, its own words say more than the broken pipe.
     let layers = match (sent, conversation.until_ready().await) {
@@ -120,6 +120,8 @@ struct Link {
     /// The run's first process; readable when every process of the run is gone.
     pidfd: Option<AsyncFd<OwnedFd>>,
     ending: Ending,
+    /// Where its end is known, until it has come.
+    ends: Ends,
     limits: Limits,
     /// A limit that the run has reached.
     limit: Option<LimitHit>,
@@ -154,11 +156,12 @@ impl Ending {
 }
 
 impl Link {
-    fn new(socket: UnixStream, ending: Ending, limits: Limits) -> Self {
+    fn new(socket: UnixStream, ending: Ending, limits: Limits, ends: Ends) -> Self {
         Self {
             socket,
             pidfd: None,
             ending,
+            ends,
             limits,
             limit: None,
             ended: None,
@@ -274,13 +277,13 @@ fn receive(socket: &UnixStream, buffer: &mut [u8], descriptors: &mut VecDeque<Ow
 impl Drop for Link {
     fn drop(&mut self) {
         self.kill();
+        self.ends.tidy();
     }
 }
 
 /// The exchange before the program runs.
 struct Conversation<'a> {
     link: &'a mut Link,
-    ends: &'a Ends,
     work_dir: Option<OwnedFd>,
 }
 
@@ -330,7 +333,7 @@ impl Conversation<'_> {
                 Some(Message::Supervisor) => {
                     let pidfd = self.link.descriptors.pop_front();
                     if let Some(pidfd) = &pidfd {
-                        self.ends.add(End::Process(pidfd.try_clone().map_err(&failed)?));
+                        self.link.ends.add(End::Process(pidfd.try_clone().map_err(&failed)?));
                     }
                     self.link.pidfd = pidfd.map(watched).transpose().map_err(&failed)?;
                 }
