@@ -83,7 +83,7 @@ fn start_directly(python: &Path, script: &str) -> Ended {
     let root = python.parent().and_then(Path::parent).expect("an environment");
     // A sandbox starts with every signal as it is by default; the caller may have been started with some ignored.
     let output = Command::new("env")
-        .args(["--default-signal=INT,QUIT"])
+        .args(["--default-signal"])
         .arg(python)
         .arg(&file)
         .current_dir(&work)

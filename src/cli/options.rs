@@ -11,7 +11,7 @@ use crate::environment::{PythonVersion, SourceBuilds};
 use crate::execution::user_mount::UserMount;
 use crate::sandbox::{
     Backend, Tier,
-    machine::{DEFAULT_DISK, DEFAULT_MEMORY, Machine},
+    machine::{self, DEFAULT_DISK, DEFAULT_MEMORY},
     select::Choice,
     spec::Limits,
     spec::Network,
@@ -253,7 +253,7 @@ impl Options {
             cpu_percent: self.cpu_limit,
             niceness: 0,
         };
-        Machine::look().allows(&limits).map_err(conflict)?;
+        machine::THIS.allows(&limits).map_err(conflict)?;
         let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");
         Ok(Settings {
             python: self.python_version,
@@ -302,7 +302,7 @@ fn twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 
 /// Twice the processors: runs wait for the network and the disk as well.
 fn default_concurrency() -> usize {
-    Machine::look()
+    machine::THIS
         .processors
         .and_then(|processors| usize::try_from(processors).ok())
         .map_or(4, |processors| processors * 2)
@@ -319,7 +319,7 @@ const WAITING_TAKES: u64 = 8 << 20;
 
 /// As many as a burst of calls has (at least eight, four for each processor), as far as memory goes.
 fn default_pool_size() -> usize {
-    let machine = Machine::look();
+    let machine = &*machine::THIS;
     let processors = machine.processors.and_then(|processors| usize::try_from(processors).ok()).unwrap_or(1);
     // A small machine's memory where it cannot be told.
     let bound = machine.memory.unwrap_or(1 << 30) / POOL_SHARE / WAITING_TAKES;

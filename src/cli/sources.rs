@@ -14,9 +14,13 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 use super::Cli;
 use super::config_file::{self, ConfigError};
 use crate::environment::HostEnv;
+use crate::script::nearest;
 
 /// What the names of environment variables begin with; the flag in capitals follows.
 const PREFIX: &str = "MCP_PYTHON_EXEC_SANDBOX_";
+
+/// What may follow it beside the settings: the configuration file, and the token of the HTTP server.
+const OTHER_VARIABLES: [&str; 2] = ["CONFIG", "TOKEN"];
 
 /// The command line with everything that stands behind it.
 #[derive(Debug)]
@@ -132,6 +136,11 @@ pub(super) fn name(flag: &Arg) -> &str {
     flag.get_long().unwrap_or_default()
 }
 
+/// The environment variable of a setting.
+fn variable(name: &str) -> String {
+    format!("{PREFIX}{}", name.replace('-', "_").to_uppercase())
+}
+
 /// How a flag takes its value.
 pub(super) fn shape(flag: &Arg) -> Shape<()> {
     match flag.get_action() {
@@ -141,11 +150,24 @@ pub(super) fn shape(flag: &Arg) -> Shape<()> {
     }
 }
 
-/// What the environment says.
+/// What the environment says. A variable with the prefix that means nothing is a mistake, which could be about safety.
 fn environment(flags: &[Arg], host: &HostEnv) -> Result<Values, ParseError> {
     let mut values = Values::new();
+    let known: Vec<&str> = flags.iter().map(name).collect();
+    for (found, _) in host.iter() {
+        let Some(below) = found.strip_prefix(PREFIX) else { continue };
+        if OTHER_VARIABLES.contains(&below) || known.iter().any(|name| variable(name) == found) {
+            continue;
+        }
+        let meant = nearest(below, &known).map_or_else(
+            || "`config show` lists them all".to_owned(),
+            |name| format!("did you mean {}?", variable(name)),
+        );
+        let reason = format!("it is no setting; {meant}");
+        return Err(ParseError::Variable { name: found.to_owned(), reason });
+    }
     for flag in flags {
-        let variable = format!("{PREFIX}{}", name(flag).replace('-', "_").to_uppercase());
+        let variable = variable(name(flag));
         let Some(value) = host.get(&variable) else { continue };
         let given = vec![value.to_owned()];
         check(flag, &given).map_err(|reason| ParseError::Variable { name: variable.clone(), reason })?;
@@ -264,6 +286,8 @@ mod tests {
             ("POOL_SIZE", "many", "invalid value 'many' for '--pool-size <N>'"),
             ("NO_BUILD", "yes", "`no-build` is true or false"),
             ("NETWORK", "moon", "[possible values: "),
+            ("NETWROK", "none", "it is no setting; did you mean MCP_PYTHON_EXEC_SANDBOX_NETWORK?"),
+            ("QUITE_ANOTHER", "1", "it is no setting; `config show` lists them all"),
         ] {
             let variable = format!("{PREFIX}{name}");
             let error = parsed(&[], &[(&variable, value)]).expect_err("refused").to_string();

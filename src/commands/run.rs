@@ -11,9 +11,7 @@ use super::progress::Line;
 use super::{TIMED_OUT, audit, close, engine, fail, figures, print, read_script, words};
 use crate::audit::{Caller, Entry, Outcome};
 use crate::cli::RunArgs;
-#[cfg(native)]
-use crate::execution::output;
-use crate::execution::output::OutputFile;
+use crate::execution::output::{self, OutputFile};
 use crate::execution::{Engine, ExecutionRequest, Progress, ProgressSink};
 use crate::sandbox::{self, OutputStream, Running, StartError, WaitError};
 use crate::settings::Settings;
@@ -46,16 +44,19 @@ pub async fn run(settings: Settings, args: RunArgs) -> ExitCode {
     let entry = Entry::begin(audit.as_ref(), "run", Caller::default());
     entry.script(&request.script, request.dependencies.clone());
     let (outcome, code) = tokio::select! {
-        ended = async {
-            let ended = prepare_and_run(&engine, &request, &args, &entry).await;
-            compile_for_the_next_run(&engine).await;
-            ended
-        } => ended,
+        ended = prepare_and_run(&engine, &request, &args, &entry) => ended,
         // What was started is killed when the other branch is dropped.
         _ = tokio::signal::ctrl_c() => (Outcome::Cancelled, ExitCode::from(128 + 2)),
     };
     if let Err(error) = entry.end(outcome) {
         eprintln!("warning: {error}");
+    }
+    if outcome != Outcome::Cancelled {
+        tokio::select! {
+            () = compile_for_the_next_run(&engine) => {}
+            // The script has had its answer; the next run compiles what is left.
+            _ = tokio::signal::ctrl_c() => {}
+        }
     }
     close(engine.sandbox().as_ref()).await;
     code
@@ -94,7 +95,7 @@ async fn prepare_and_run(
             line.wait("running");
             let (end, files) = line.during(pass_through(running, deadline, &line, args)).await;
             let ended = ended(end, request.timeout, entry);
-            save_figures(files, args);
+            save_figures(&files, args);
             ended
         }
         Err(error @ StartError::ProgramMissing(_)) => {
@@ -114,17 +115,15 @@ async fn compile_for_the_next_run(engine: &Engine) {
     line.during(engine.environments().compiled()).await;
 }
 
-/// Files that a script left; `None` where this backend does not hand them over.
-type Files = Option<Vec<OutputFile>>;
-
 async fn pass_through(
     mut running: Running,
     deadline: Instant,
     line: &Line,
     args: &RunArgs,
-) -> (Result<sandbox::Outcome, WaitError>, Files) {
-    let stdout = copy(running.stdout, tokio::io::stdout(), line);
-    let stderr = copy(running.stderr, tokio::io::stderr(), line);
+) -> (Result<sandbox::Outcome, WaitError>, Vec<OutputFile>) {
+    let (stdout, stderr) = running.take_streams();
+    let stdout = copy(stdout, tokio::io::stdout(), line);
+    let stderr = copy(stderr, tokio::io::stderr(), line);
     let end = async {
         if let Ok(end) = tokio::time::timeout_at(deadline, running.control.wait()).await {
             return end;
@@ -135,13 +134,7 @@ async fn pass_through(
         Err(WaitError::Killed)
     };
     let ((), (), end) = tokio::join!(stdout, stderr, end);
-    #[cfg(native)]
-    let files = match running.work_dir.filter(|_| args.save_figures.is_some()) {
-        Some(work_dir) => Some(output::collect(work_dir).await),
-        None => None,
-    };
-    #[cfg(not(native))]
-    let files: Files = args.save_figures.as_ref().and(None);
+    let files = if args.save_figures.is_some() { output::left_by(running).await } else { Vec::new() };
     (end, files)
 }
 
@@ -165,13 +158,9 @@ fn ended(end: Result<sandbox::Outcome, WaitError>, timeout: Duration, entry: &En
     }
 }
 
-fn save_figures(files: Files, args: &RunArgs) {
+fn save_figures(files: &[OutputFile], args: &RunArgs) {
     let Some(folder) = &args.save_figures else { return };
-    let Some(files) = files else {
-        eprintln!("note: this backend hands no files over, so no figure was saved");
-        return;
-    };
-    let saved = match figures::save(&files, folder) {
+    let saved = match figures::save(files, folder) {
         Ok(saved) => saved,
         Err(error) => {
             eprintln!("warning: figures could not be saved in {}: {error}", folder.display());

@@ -33,7 +33,8 @@ pub async fn serve(
     let deferred =
         Arc::new(Deferred { settings: settings.clone(), engine: OnceCell::new(), audit: audit.clone() });
     let asked = settings.network == Network::Outbound && settings.network_choice == Choice::User;
-    let demands = settings.require.is_some() || settings.seccomp_policy.is_some();
+    let demands =
+        settings.require.is_some() || settings.seccomp_policy.is_some() || !settings.mounts.is_empty();
     if demands || settings.limits.cpu_percent.is_some() || asked {
         // A requirement is answered before anything else.
         if let Err(error) = deferred.engine().await {

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::sandbox::LeftFile;
 use crate::sandbox::spec::WORK_DIR;
+use crate::sandbox::{LeftFile, Running};
 use crate::workspace::path::WorkPath;
 
 /// The folder below the work directory.
@@ -21,14 +21,20 @@ pub struct OutputFile {
     pub content: Option<Arc<[u8]>>,
 }
 
-#[cfg(native)]
-pub use native::collect;
+/// What a run that has ended left: read from its work directory, or kept by its backend.
+pub async fn left_by(running: Running) -> Vec<OutputFile> {
+    #[cfg(native)]
+    if let Some(work_dir) = running.work_dir {
+        return native::collect(work_dir).await;
+    }
+    of(running.control.left_files())
+}
 
 /// The files that a backend kept itself, sorted by path. What it calls them is checked like any other name.
-pub fn of(left: Vec<LeftFile>) -> Vec<OutputFile> {
+fn of(left: Vec<LeftFile>) -> Vec<OutputFile> {
     let file = |LeftFile { path, size, content }: LeftFile| {
         let below = path.strip_prefix(WORK_DIR).ok()?.to_str()?;
-        Some(OutputFile { path: WorkPath::file(below).ok()?, size, content: content.map(Arc::from) })
+        Some(OutputFile { path: WorkPath::file(below).ok()?, size, content })
     };
     let mut files: Vec<OutputFile> = left.into_iter().filter_map(file).collect();
     files.sort_by_key(|file| file.path.to_string());

@@ -80,8 +80,9 @@ pub async fn attend(
         progress(Progress::Running);
     }
     let (ended, watching) = watch::channel(false);
-    let stdout = capture(running.stdout, output_limit, watching.clone(), progress.cloned());
-    let stderr = capture(running.stderr, output_limit, watching, progress.cloned());
+    let (stdout, stderr) = running.take_streams();
+    let stdout = capture(stdout, output_limit, watching.clone(), progress.cloned());
+    let stderr = capture(stderr, output_limit, watching, progress.cloned());
     let end = async {
         let end = end_or_kill(running.control.as_mut(), deadline).await;
         ended.send_replace(true);
@@ -89,14 +90,9 @@ pub async fn attend(
     };
     let (stdout, stderr, end) = tokio::join!(stdout, stderr, end);
     let (outcome, timed_out) = end?;
-    #[cfg(native)]
-    let output = match running.work_dir {
-        Some(work_dir) => super::output::collect(work_dir).await,
-        None => super::output::of(running.control.left_files()),
-    };
-    #[cfg(not(native))]
-    let output = super::output::of(running.control.left_files());
-    Ok(Finished { stdout, stderr, outcome, timed_out, layers: running.layers, output })
+    let layers = std::mem::take(&mut running.layers);
+    let output = super::output::left_by(running).await;
+    Ok(Finished { stdout, stderr, outcome, timed_out, layers, output })
 }
 
 /// The outcome, and whether the deadline brought it about.

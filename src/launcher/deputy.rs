@@ -12,14 +12,13 @@
 //! A name is read once and looked up below the run's own folder only, without leaving it: nothing that the script names
 //! can make the monitor wait or reach anything else.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 use super::family;
-use super::memory_files;
 use super::stage::Failed;
 use super::sys::notify::{self, Answer, Call};
 use crate::sandbox::linux::plan::{DeputyPlan, SignalGuard};
@@ -108,11 +107,14 @@ impl Deputy {
         // It may have been interrupted meanwhile.
         let Ok(call) = notify::receive(&self.listener) else { return };
         let answer = match self.matter(&call) {
-            _ if !notify::still_waits(&self.listener, &call) => return,
+            _ if !notify::still_waits(&self.listener, call.id) => return,
             Ok(matter) => self.decide(&call, matter),
-            Err(error) => Answer::Fail(error),
+            Err(error) => Some(Answer::Fail(error)),
         };
-        notify::answer(&self.listener, &call, answer);
+        if let Some(answer) = answer {
+            // Where nobody asks any more, nobody misses it.
+            let _ = notify::answer(&self.listener, call.id, answer);
+        }
     }
 
     fn matter(&self, call: &Call) -> Result<Matter, Errno> {
@@ -216,17 +218,18 @@ impl Deputy {
         Ok((path.starts_with(&self.own_path) && path != self.own_path).then_some(file))
     }
 
-    fn decide(&mut self, call: &Call, matter: Matter) -> Answer {
+    /// The answer; `None` where the call has had one.
+    fn decide(&mut self, call: &Call, matter: Matter) -> Option<Answer> {
         let done = |result: rustix::io::Result<()>| result.map_or_else(Answer::Fail, |()| Answer::Value(0));
-        match matter {
-            Matter::Open { name, flags, mode } => match self.open_memory(&name, flags, mode) {
-                Ok(file) => {
-                    let closes = flags.contains(OFlags::CLOEXEC);
-                    notify::hand_over(&self.listener, call, file.as_fd(), closes)
-                        .map_or_else(Answer::Fail, |number| Answer::Value(number.into()))
+        Some(match matter {
+            Matter::Open { name, flags, mode } => {
+                let closes = flags.contains(OFlags::CLOEXEC);
+                let file = self.open_memory(&name, flags, mode);
+                match file.and_then(|file| notify::give(&self.listener, call.id, &file, closes)) {
+                    Ok(()) => return None,
+                    Err(error) => Answer::Fail(error),
                 }
-                Err(error) => Answer::Fail(error),
-            },
+            }
             Matter::Link { old, new } => {
                 done(rustix::fs::linkat(&self.memory, old, &self.memory, new, AtFlags::empty()))
             }
@@ -242,10 +245,11 @@ impl Deputy {
             }
             // Success without the deed: an error would break copying and unpacking.
             Matter::Mode { file: None, .. } | Matter::Times { file: None, .. } => Answer::Value(0),
-            Matter::MemoryFile => match memory_files::make_sealed(&self.listener, call) {
+            Matter::MemoryFile => match notify::give_memory_file(&self.listener, call) {
+                Ok(()) => return None,
                 // A kernel before 6.3 has no such seal.
                 Err(Errno::INVAL) => Answer::Continue,
-                made => made.map_or_else(Answer::Fail, |number| Answer::Value(number.into())),
+                Err(error) => Answer::Fail(error),
             },
             Matter::Signal { .. } | Matter::SignalByDescriptor if self.signals == SignalGuard::Scope => {
                 Answer::Continue
@@ -256,7 +260,7 @@ impl Deputy {
                 family::judge(target).map_or_else(Answer::Fail, |()| Answer::Continue)
             }
             Matter::Other => Answer::Continue,
-        }
+        })
     }
 
     fn open_memory(&mut self, name: &str, flags: OFlags, mode: u32) -> rustix::io::Result<OwnedFd> {

@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::Launch;
 use super::stage::{Failed, Restricted, Worker, absent, enforced_with};
-use super::sys::notify::{self, Answer, Call};
+use super::sys::notify::{self, Answer};
 use super::sys::{self, Instruction};
 use crate::sandbox::linux::plan::{LaunchPlan, PolicyTier, SeccompPlan};
 
@@ -63,7 +63,8 @@ impl Worker<Restricted> {
             }
             Err(error) => return Err(Failed::io(LAYER, "installing its filter", &error)),
         };
-        sys::send_descriptor(sealing.as_fd(), listener.as_fd())
+        sys::rights::send(sealing, b"1", &[listener.as_fd()])
+            .map(drop)
             .map_err(|error| Failed::io(LAYER, "handing over", &error))?;
         Ok(self.advance("memory files", enforced_with(LAYER, "by the supervisor".to_owned())))
     }
@@ -96,7 +97,7 @@ impl Keeper {
         let thread = std::thread::Builder::new().name("memory files".to_owned()).stack_size(64 << 10);
         let serve = move || {
             // `None` where the worker ended without one.
-            if let Some(listener) = sys::receive_descriptor(self.0.as_fd()) {
+            if let Some(listener) = sys::rights::receive_one(&self.0) {
                 while answer(&listener) {}
             }
         };
@@ -111,19 +112,11 @@ fn answer(listener: &OwnedFd) -> bool {
         // A call that was interrupted before it was read.
         Err(error) => return matches!(error, Errno::INTR | Errno::NOENT),
     };
-    let answer =
-        make_sealed(listener, &call).map_or_else(Answer::Fail, |number| Answer::Value(number.into()));
-    notify::answer(listener, &call, answer);
+    if let Err(error) = notify::give_memory_file(listener, &call) {
+        // Where nobody asks any more, nobody misses it.
+        let _ = notify::answer(listener, call.id, Answer::Fail(error));
+    }
     true
-}
-
-/// Makes the memory file that a call asks for, with the seal, and puts it into the caller's process; tells its number
-/// there. The name that the program gave lies in its memory and is not looked at.
-pub fn make_sealed(listener: &OwnedFd, call: &Call) -> Result<i32, Errno> {
-    let flags = u32::try_from(call.args[1] & 0xFFFF_FFFF).unwrap_or_default();
-    let flags = MemfdFlags::from_bits_retain(flags);
-    let file = rustix::fs::memfd_create("memory", flags | MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)?;
-    notify::hand_over(listener, call, file.as_fd(), flags.contains(MemfdFlags::CLOEXEC))
 }
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ fn deputy_sockets(launch: &Launch) -> Result<Pair, Failed> {
 
 /// Waits until the worker has its filter. A worker that fails before sends nothing, and is collected as any other.
 fn deputy(launch: &Launch, socket: Option<OwnedFd>) -> Result<Option<Deputy>, Failed> {
-    let listener = socket.and_then(|socket| sys::receive_descriptor(socket.as_fd()));
+    let listener = socket.and_then(|socket| sys::rights::receive_one(&socket));
     let both = listener.zip(launch.plan.deputy.as_ref());
     both.map(|(listener, plan)| Deputy::new(listener, plan)).transpose()
 }

@@ -4,14 +4,13 @@
 //! It never sees a plan: the launcher that it forks reads that from a socket of its own. Everything a script could meet
 //! is executed anew after that, so nothing of the nursery's memory reaches it.
 
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::net::RecvFlags;
 
-use super::sys::{self, Forked};
+use super::sys::{self, Forked, rights};
 
 /// Descriptors of one request: the launcher's socket, standard output, standard error.
 pub const DESCRIPTORS: usize = 3;
@@ -56,19 +55,12 @@ fn serve(socket: OwnedFd) -> io::Result<()> {
 
 /// The next request; `None` at the end.
 fn request(socket: BorrowedFd<'_>) -> io::Result<Option<[OwnedFd; DESCRIPTORS]>> {
-    let mut byte = [0_u8; 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
-    if received.bytes == 0 {
+    let mut arrived = Vec::new();
+    let received = rights::receive(socket, &mut [0], RecvFlags::empty(), |one| arrived.push(one))?;
+    if received == 0 {
         return Ok(None);
     }
-    let arrived = ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors.collect::<Vec<_>>()),
-        _ => None,
-    });
-    let three = arrived.unwrap_or_default().try_into();
+    let three = arrived.try_into();
     three.map(Some).map_err(|_| io::Error::other("a request without its descriptors"))
 }
 

@@ -1,17 +1,13 @@
 //! The socket to the server: the plan and file contents come in, messages and descriptors go out.
 
-use std::io::{self, IoSlice, IoSliceMut, Read};
-use std::mem::MaybeUninit;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
-};
+use rustix::net::RecvFlags;
 
 use super::stage::Failed;
 use super::status::{Message, PLAN_LIMIT, frame};
-use super::sys;
+use super::sys::{self, rights};
 use crate::sandbox::linux::plan::LaunchPlan;
 
 /// Lowest number for descriptors of our own, above all that a program is given.
@@ -45,19 +41,10 @@ impl Reporter {
     /// Reads the plan and, where the server sent one along, the far end of the program's channel.
     pub fn receive_plan(&mut self) -> io::Result<(LaunchPlan, Option<OwnedFd>)> {
         let mut length = [0_u8; 4];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::net::recvmsg(
-            &self.socket,
-            &mut [IoSliceMut::new(&mut length)],
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )?;
-        let channel = ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        });
-        self.read_exact(&mut length[received.bytes..])?;
+        let mut channel = None;
+        let keep = |descriptor| channel = Some(descriptor);
+        let received = rights::receive(&self.socket, &mut length, RecvFlags::empty(), keep)?;
+        self.read_exact(&mut length[received..])?;
         let length = u32::from_le_bytes(length);
         if length > PLAN_LIMIT {
             return Err(io::Error::other(format!("the plan has {length} bytes, more than {PLAN_LIMIT}")));
@@ -75,14 +62,8 @@ impl Reporter {
 
     pub fn send(&self, message: &Message, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let bytes = frame(message);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
-        if !descriptors.is_empty() {
-            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        }
-        let flags = SendFlags::NOSIGNAL;
-        rustix::net::sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut ancillary, flags)?;
+        rights::send(&self.socket, &bytes, &descriptors)?;
         Ok(())
     }
 

@@ -39,7 +39,7 @@ fn install(program: &[Instruction], launch: &Launch) -> io::Result<()> {
     }
     let listener = sys::install_filter_with_listener(program)?;
     match &launch.deputy {
-        Some(deputy) => sys::send_descriptor(deputy.as_fd(), listener.as_fd()),
+        Some(deputy) => sys::rights::send(deputy, b"1", &[listener.as_fd()]).map(drop),
         None => launch.reporter.send(&Message::Listener, Some(listener.as_fd())),
     }
 }

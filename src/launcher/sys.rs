@@ -2,10 +2,10 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 pub mod notify;
+pub mod rights;
 
 /// Attributes of a mount, as `mount_setattr(2)` takes them.
 #[repr(C)]
@@ -230,31 +230,6 @@ fn filter(program: &[Instruction], flags: libc::c_ulong) -> io::Result<libc::c_l
     // SAFETY: the pointer and the length describe one slice that outlives the call; the kernel copies it.
     check(unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, std::ptr::from_ref(&program))
-    })
-}
-
-/// Sends a descriptor to another process of the launcher.
-pub fn send_descriptor(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [descriptor];
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    rustix::net::sendmsg(socket, &[io::IoSlice::new(b"1")], &mut ancillary, SendFlags::NOSIGNAL)?;
-    Ok(())
-}
-
-/// Receives one. `None` when the other end was closed without.
-pub fn receive_descriptor(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
-    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let mut slices = [io::IoSliceMut::new(&mut byte)];
-    rustix::net::recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
-    ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
     })
 }
 

@@ -24,11 +24,19 @@ const LEAST_DISK: u64 = 1 << 20;
 /// The least number of descriptors with which Python starts.
 const LEAST_OPEN_FILES: u64 = 16;
 
+/// Where a container sees its memory limit, by version 2 and 1 of control groups.
+#[cfg(target_os = "linux")]
+const CONTAINER_LIMITS: [&str; 2] =
+    ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+
+/// This machine, looked at once.
+pub static THIS: LazyLock<Machine> = LazyLock::new(Machine::look);
+
 /// Memory of one run where nobody says anything: 2 GiB, or three quarters of what a smaller machine has. As a flag takes it.
-pub static DEFAULT_MEMORY: LazyLock<String> = LazyLock::new(|| Machine::look().default_of(2 << 10, (3, 4)));
+pub static DEFAULT_MEMORY: LazyLock<String> = LazyLock::new(|| THIS.default_of(2 << 10, (3, 4)));
 
 /// Space of one run where nobody says anything: 1 GiB, or half of the memory of a smaller machine. As a flag takes it.
-pub static DEFAULT_DISK: LazyLock<String> = LazyLock::new(|| Machine::look().default_of(1 << 10, (1, 2)));
+pub static DEFAULT_DISK: LazyLock<String> = LazyLock::new(|| THIS.default_of(1 << 10, (1, 2)));
 
 impl Machine {
     /// This many MiB, or a share of the memory where that is less.
@@ -39,8 +47,7 @@ impl Machine {
         }
     }
 
-    /// Looks at this one.
-    pub fn look() -> Self {
+    fn look() -> Self {
         let processors = std::thread::available_parallelism().map(|number| number.get() as u64).ok();
         Self { processors, ..Self::of_the_system() }
     }
@@ -49,8 +56,11 @@ impl Machine {
     fn of_the_system() -> Self {
         let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         let info = rustix::system::sysinfo();
+        let whole = info.totalram.saturating_mul(u64::from(info.mem_unit.max(1)));
+        // In a container the group that it sees as the root has the container's limit; elsewhere the root has none.
+        let container = CONTAINER_LIMITS.iter().find_map(|path| number(path));
         Self {
-            memory: Some(info.totalram.saturating_mul(u64::from(info.mem_unit.max(1)))),
+            memory: Some(container.map_or(whole, |limit| limit.min(whole))),
             processes: number("/proc/sys/kernel/threads-max"),
             open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum,
             processors: None,

@@ -115,6 +115,14 @@ pub struct Running {
     pub control: Box<dyn Control>,
 }
 
+impl Running {
+    /// Standard output and standard error, to be read beside the rest.
+    pub fn take_streams(&mut self) -> (OutputStream, OutputStream) {
+        let nothing = || -> OutputStream { Box::new(tokio::io::empty()) };
+        (std::mem::replace(&mut self.stdout, nothing()), std::mem::replace(&mut self.stderr, nothing()))
+    }
+}
+
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running").field("layers", &self.layers).finish_non_exhaustive()
@@ -147,7 +155,7 @@ pub struct LeftFile {
     /// Its size in bytes.
     pub size: u64,
     /// Its content; `None` where it was too large.
-    pub content: Option<Vec<u8>>,
+    pub content: Option<Arc<[u8]>>,
 }
 
 /// How a program in a sandbox ended.

@@ -2,7 +2,6 @@
 //! real launcher. So no layer is green on a neighbour's work.
 
 use std::io::{Read, Write};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,8 +16,6 @@ use mcp_python_exec_sandbox::sandbox::linux::plan::{
 use mcp_python_exec_sandbox::sandbox::spec::{
     Command, InlineFile, Limits, Network, Role, SandboxSpec, WORK_DIR,
 };
-
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use super::ground::{Ground, Options, python};
 
@@ -150,12 +147,7 @@ pub fn carry_out(ground: &Ground, spec: &SandboxSpec, plan: &LaunchPlan) -> Resu
 
 /// Has the nursery fork a launcher with these descriptors.
 fn ask(nursery: &UnixStream, descriptors: &[OwnedFd; 3]) -> std::io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = descriptors.each_ref().map(AsFd::as_fd);
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let byte = [std::io::IoSlice::new(&[0])];
-    rustix::net::sendmsg(nursery, &byte, &mut ancillary, SendFlags::NOSIGNAL)?;
+    launcher::sys::rights::send(nursery, &[0], &descriptors.each_ref().map(AsFd::as_fd))?;
     Ok(())
 }
 

@@ -1,20 +1,24 @@
-//! System calls that a filter asks about: receiving, looking into the caller, answering.
+//! System calls that a filter asks about: receiving, looking into the caller, answering. For the launcher's supervisors
+//! and for the server's broker.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use rustix::io::Errno;
+use rustix::process::Pid;
 
 /// Longest path that the kernel takes, in bytes.
 const LONGEST_PATH: usize = 4096;
 
 /// A call that waits for an answer.
+#[derive(Clone, Copy, Debug)]
 pub struct Call {
-    id: u64,
-    /// The thread that made it.
-    thread: u32,
+    /// Names it for as long as it waits.
+    pub id: u64,
+    /// The thread that made it, as this process sees it.
+    pub thread: Pid,
     /// Its number.
     pub number: libc::c_long,
     /// Its arguments.
@@ -22,7 +26,7 @@ pub struct Call {
 }
 
 /// What a waiting call gets.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The kernel carries it out.
     Continue,
@@ -30,6 +34,17 @@ pub enum Answer {
     Value(i64),
     /// It fails.
     Fail(Errno),
+}
+
+/// Which descriptor of the caller a copy becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The lowest that is free.
+    Free,
+    /// The same, which is the result of the call too (Linux 5.14).
+    FreeAndResult,
+    /// This one, in the place of what it is now.
+    Number(u32),
 }
 
 fn check(result: libc::c_int) -> Result<libc::c_int, Errno> {
@@ -41,50 +56,93 @@ fn check(result: libc::c_int) -> Result<libc::c_int, Errno> {
 }
 
 /// Takes the next waiting call. Blocks when there is none, so ask poll(2) before.
-pub fn receive(listener: &OwnedFd) -> Result<Call, Errno> {
+pub fn receive(listener: impl AsFd) -> Result<Call, Errno> {
     // SAFETY: all-zero is valid plain data, and what the kernel asks for.
     let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    let fd = listener.as_fd().as_raw_fd();
     // SAFETY: the request's number carries the size of this structure, which outlives the call.
-    check(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut asked) })?;
-    Ok(Call { id: asked.id, thread: asked.pid, number: asked.data.nr.into(), args: asked.data.args })
+    check(unsafe { libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut asked) })?;
+    // 0 stands for a thread that this process cannot see: outside of its process namespace.
+    let thread = i32::try_from(asked.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+    Ok(Call { id: asked.id, thread, number: asked.data.nr.into(), args: asked.data.args })
 }
 
 /// Whether the call still waits: then its thread has been there all the time since it was received, and what was read
 /// through its number was its own.
-pub fn still_waits(listener: &OwnedFd, call: &Call) -> bool {
+pub fn still_waits(listener: impl AsFd, id: u64) -> bool {
+    let fd = listener.as_fd().as_raw_fd();
     // SAFETY: the kernel reads one number, which outlives the call.
-    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const call.id) == 0 }
+    unsafe { libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
 }
 
 /// Answers a waiting call. One that does not wait any more needs none.
-pub fn answer(listener: &OwnedFd, call: &Call, answer: Answer) {
+pub fn answer(listener: impl AsFd, id: u64, answer: Answer) -> Result<(), Errno> {
     let (val, error, flags) = match answer {
         Answer::Continue => (0, 0, u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1)),
         Answer::Value(value) => (value, 0, 0),
         Answer::Fail(errno) => (0, -errno.raw_os_error(), 0),
     };
-    let mut response = libc::seccomp_notif_resp { id: call.id, val, error, flags };
+    let mut response = libc::seccomp_notif_resp { id, val, error, flags };
+    let fd = listener.as_fd().as_raw_fd();
     // SAFETY: the request's number carries the size of this structure, which outlives the call.
-    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response) };
+    match check(unsafe { libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response) }) {
+        Ok(_) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
-/// Puts a copy of a descriptor into the process of the waiting call; tells its number there.
-pub fn hand_over(
-    listener: &OwnedFd,
-    call: &Call,
-    file: BorrowedFd<'_>,
+/// Answers a waiting call with a copy of `source` as its result.
+pub fn give(listener: impl AsFd, id: u64, source: impl AsFd, close_on_exec: bool) -> Result<(), Errno> {
+    match add(&listener, id, &source, Place::FreeAndResult, close_on_exec) {
+        Ok(_) => Ok(()),
+        // An older kernel needs two steps; between them the call may be interrupted, and the caller keeps the copy.
+        Err(Errno::INVAL) => {
+            let number = add(&listener, id, &source, Place::Free, close_on_exec)?;
+            self::answer(listener, id, Answer::Value(number.into()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the memory file that a call asks for, with the seal, and answers the call with it. The name that the program gave
+/// lies in its memory and is not looked at.
+pub fn give_memory_file(listener: impl AsFd, call: &Call) -> Result<(), Errno> {
+    let flags = u32::try_from(call.args[1] & 0xFFFF_FFFF).unwrap_or_default();
+    let flags = MemfdFlags::from_bits_retain(flags);
+    let file = memfd_create("memory", flags | MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)?;
+    give(listener, call.id, &file, flags.contains(MemfdFlags::CLOEXEC))
+}
+
+/// Puts a copy of `source` in the place of a descriptor of the caller.
+pub fn replace(
+    listener: impl AsFd,
+    id: u64,
+    source: impl AsFd,
+    number: u32,
+    close_on_exec: bool,
+) -> Result<(), Errno> {
+    add(&listener, id, &source, Place::Number(number), close_on_exec).map(drop)
+}
+
+fn add(
+    listener: &impl AsFd,
+    id: u64,
+    source: &impl AsFd,
+    place: Place,
     close_on_exec: bool,
 ) -> Result<i32, Errno> {
-    let request = libc::seccomp_notif_addfd {
-        id: call.id,
-        flags: 0,
-        srcfd: file.as_raw_fd().unsigned_abs(),
-        newfd: 0,
-        newfd_flags: if close_on_exec { libc::O_CLOEXEC.unsigned_abs() } else { 0 },
+    let (flags, newfd) = match place {
+        Place::Free => (0, 0),
+        Place::FreeAndResult => (u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).unwrap_or(2), 0),
+        Place::Number(number) => (u32::try_from(libc::SECCOMP_ADDFD_FLAG_SETFD).unwrap_or(1), number),
     };
+    let newfd_flags = if close_on_exec { libc::O_CLOEXEC.unsigned_abs() } else { 0 };
+    let srcfd = source.as_fd().as_raw_fd().unsigned_abs();
+    let request = libc::seccomp_notif_addfd { id, flags, srcfd, newfd, newfd_flags };
+    let fd = listener.as_fd().as_raw_fd();
     // SAFETY: the request's number carries the size of this structure, which outlives the call; both descriptors are
     // open for its length.
-    check(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw const request) })
+    check(unsafe { libc::ioctl(fd, libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw const request) })
 }
 
 impl Call {
@@ -140,6 +198,6 @@ impl Call {
     }
 
     fn path(&self, name: &str) -> String {
-        format!("/proc/{}/{name}", self.thread)
+        format!("/proc/{}/{name}", self.thread.as_raw_nonzero())
     }
 }

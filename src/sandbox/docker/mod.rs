@@ -23,6 +23,7 @@ mod returned;
 mod volumes;
 mod waiting;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +34,7 @@ use super::volumes::Volumes;
 use super::{BoxFuture, LayerState, LayerStatus, Running, Sandbox, StartError, Waiting};
 use crate::seccomp::{self, folder::OwnPolicy};
 use alive::Containers;
-use client::Client;
+use client::{Client, ClientError};
 use container::Started;
 use engine::Engine;
 use host_files::HostFiles;
@@ -207,11 +208,12 @@ impl Usable {
         let image = self.ready.image().await?;
         let mut plan: DockerPlan = plan::lower(spec, &image.id, &HostFiles::read(spec)?)?;
         plan.program.waits_for = waits_for;
-        let mut result = self.start_container(spec, plan.clone()).await;
-        if let Err(StartError::Stage { detail, .. }) = &result
-            && self.network.is_gone(detail).await
+        let network = self.network_for(spec).await?;
+        let mut result = self.start_container(spec, plan.clone(), network.clone()).await;
+        if let (Err(StartError::Stage { detail, .. }), Some(used)) = (&result, &network)
+            && self.network.is_gone(used, detail).await
         {
-            result = self.start_container(spec, plan).await;
+            result = self.start_container(spec, plan, self.network_for(spec).await?).await;
         }
         match result {
             Ok(started) => Ok((started, image.id)),
@@ -220,11 +222,23 @@ impl Usable {
         }
     }
 
-    async fn start_container(&self, spec: &SandboxSpec, plan: DockerPlan) -> Result<Started, StartError> {
-        let network = match spec.network {
-            Network::None => None,
-            Network::Host | Network::Outbound => self.network.id(&self.client).await,
+    async fn network_for(&self, spec: &SandboxSpec) -> Result<Option<String>, StartError> {
+        let failed = |error: ClientError| StartError::Io {
+            context: "finding the network",
+            source: io::Error::other(error),
         };
+        match spec.network {
+            Network::None => Ok(None),
+            Network::Host | Network::Outbound => self.network.id(&self.client).await.map_err(failed),
+        }
+    }
+
+    async fn start_container(
+        &self,
+        spec: &SandboxSpec,
+        plan: DockerPlan,
+        network: Option<String>,
+    ) -> Result<Started, StartError> {
         let identity = Identity { network, ..self.identity(spec.role) };
         container::start(&self.client, &self.containers, plan, &identity).await
     }

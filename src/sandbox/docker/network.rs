@@ -29,29 +29,32 @@ enum Known {
 }
 
 impl OwnNetwork {
-    /// Its identifier, or `None` where there cannot be one. It is made where it is missing.
-    pub async fn id(&self, client: &Client) -> Option<String> {
+    /// Its identifier, or `None` where the engine refuses one. It is made where it is missing. An engine that gives no
+    /// answer is asked again for the next container.
+    pub async fn id(&self, client: &Client) -> Result<Option<String>, ClientError> {
         let mut known = self.0.lock().await;
         if let Known::NotAsked = *known {
             *known = match find_or_make(client).await {
                 Ok(id) => Known::There(id),
-                Err(error) => {
+                Err(error @ ClientError::Refused(_)) => {
                     tracing::warn!("containers use the engine's default network: {error}");
                     Known::NotToBeHad
                 }
+                Err(error) => return Err(error),
             };
         }
-        match &*known {
+        Ok(match &*known {
             Known::There(id) => Some(id.clone()),
             Known::NotAsked | Known::NotToBeHad => None,
-        }
+        })
     }
 
-    /// Forgets it, where the engine says that it is not there any more. Tells whether this was news.
-    pub async fn is_gone(&self, reason: &str) -> bool {
+    /// Whether the engine says that the network which a container was to have is not there any more. Then it is asked
+    /// anew.
+    pub async fn is_gone(&self, used: &str, reason: &str) -> bool {
+        let gone = reason.contains(used) && reason.contains("not found");
         let mut known = self.0.lock().await;
-        let gone = matches!(&*known, Known::There(id) if reason.contains(id) && reason.contains("not found"));
-        if gone {
+        if gone && matches!(&*known, Known::There(id) if id == used) {
             *known = Known::NotAsked;
         }
         gone
@@ -95,8 +98,12 @@ mod tests {
     #[tokio::test]
     async fn it_is_asked_for_again_only_where_it_is_gone() {
         let network = OwnNetwork(Mutex::new(Known::There("3a".to_owned())));
-        assert!(!network.is_gone("no space left").await && !network.is_gone("network 77 not found").await);
-        assert!(network.is_gone("network 3a not found").await);
-        assert!(!network.is_gone("network 3a not found").await, "it is known already");
+        assert!(!network.is_gone("3a", "no space left").await);
+        assert!(!network.is_gone("3a", "network 77 not found").await);
+        assert!(network.is_gone("3a", "network 3a not found").await);
+        // Another start has found the new one meanwhile; this one had the old.
+        *network.0.lock().await = Known::There("4b".to_owned());
+        assert!(network.is_gone("3a", "network 3a not found").await);
+        assert!(matches!(&*network.0.lock().await, Known::There(id) if id == "4b"));
     }
 }

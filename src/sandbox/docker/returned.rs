@@ -2,6 +2,7 @@
 //! to be shown. The container names them, so each name is checked, and each size bounded.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
@@ -19,9 +20,16 @@ pub struct Returned {
     /// Bytes that may still come.
     budget: u64,
     open: Option<Coming>,
-    left: Vec<LeftFile>,
+    left: Vec<Left>,
     /// Bytes of shown files that may still come.
     room: usize,
+}
+
+/// A file that is shown, as far as it has come.
+struct Left {
+    path: PathBuf,
+    size: u64,
+    content: Option<Vec<u8>>,
 }
 
 /// Files that are shown, and their bytes together.
@@ -69,7 +77,7 @@ impl Returned {
         if self.left.len() == MOST_LEFT || !may_return(&path, &[OUTPUT_DIR.into()]) {
             return Err(FrameError::File(format!("it showed {}", path.display())));
         }
-        self.left.push(LeftFile { path, size, content: (size == 0).then(Vec::new) });
+        self.left.push(Left { path, size, content: (size == 0).then(Vec::new) });
         Ok(())
     }
 
@@ -94,7 +102,8 @@ impl Returned {
     /// Nothing more comes; gives the files that are shown.
     pub async fn all(mut self) -> Result<Vec<LeftFile>, FrameError> {
         self.finish().await?;
-        Ok(std::mem::take(&mut self.left))
+        let whole = |Left { path, size, content }| LeftFile { path, size, content: content.map(Arc::from) };
+        Ok(std::mem::take(&mut self.left).into_iter().map(whole).collect())
     }
 
     /// The last file is whole.

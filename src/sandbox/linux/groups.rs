@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::lower::OWN_PROCESSES;
 use super::plan::{Group, GroupCounter, GroupPlan, GroupSetting, MissingSetting};
 use crate::sandbox::LimitHit;
 use crate::sandbox::spec::Limits;
@@ -19,8 +20,8 @@ const PREFIX: &str = "mcp-python-";
 /// Name of the group into which a server moves that is alone in its own, so that it may divide that.
 const SERVER: &str = "mcp-python-server";
 
-/// Processes of the sandbox itself in a group: guard and init, or the monitor and its canary.
-const OWN_PROCESSES: u64 = 2;
+/// The file of version 2 with the controllers that the groups below have.
+const HANDED_DOWN: &str = "cgroup.subtree_control";
 
 /// Length of a period of processor time, in microseconds: the kernel's own default.
 const PERIOD_US: u64 = 100_000;
@@ -69,7 +70,8 @@ impl Groups {
     pub fn limit_processors(&self) -> bool {
         match self {
             Self::First { cpu, .. } => cpu.is_some(),
-            Self::Second(folder) => has_word(&folder.join("cgroup.controllers"), "cpu"),
+            // What is handed down; the folder itself may have more.
+            Self::Second(folder) => has_word(&folder.join(HANDED_DOWN), "cpu"),
         }
     }
 
@@ -207,7 +209,7 @@ fn divide(folder: &Path) -> Result<(), String> {
     }
     let inner = server.join("cgroup.procs");
     fs::write(&inner, "0").map_err(|error| said(&inner, &error))?;
-    let control = folder.join("cgroup.subtree_control");
+    let control = folder.join(HANDED_DOWN);
     // Processor time is not delegated everywhere; it is needed only where it is limited.
     let _ = fs::write(&control, "+cpu");
     let handed = fs::write(&control, "+memory +pids").map_err(|error| said(&control, &error));
@@ -219,7 +221,10 @@ fn divide(folder: &Path) -> Result<(), String> {
 }
 
 fn has_controllers(folder: &Path) -> Result<(), String> {
-    let control = folder.join("cgroup.subtree_control");
+    let control = folder.join(HANDED_DOWN);
+    if !has_word(&control, "cpu") {
+        let _ = fs::write(&control, "+cpu");
+    }
     if has_word(&control, "memory") && has_word(&control, "pids") {
         return Ok(());
     }
@@ -297,7 +302,7 @@ mod tests {
             [
                 ("memory.max", "1073741824"),
                 ("memory.swap.max", "0"),
-                ("pids.max", "12"),
+                ("pids.max", "13"),
                 ("cpu.max", "150000 100000")
             ]
         );

@@ -2,14 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::pipe::PipeFlags;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
@@ -17,6 +15,7 @@ use tokio::process::{Child, Command};
 
 use super::ends::Ends;
 use crate::launcher::nursery::DESCRIPTORS;
+use crate::launcher::sys::rights;
 use crate::sandbox::StartError;
 
 /// Bytes that a program may be ahead of the reader of its output.
@@ -112,12 +111,7 @@ impl Nursery {
     }
 
     fn ask(&self, descriptors: &[OwnedFd; DESCRIPTORS]) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let descriptors = descriptors.each_ref().map(AsFd::as_fd);
-        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let byte = [io::IoSlice::new(&[0])];
-        rustix::net::sendmsg(&self.socket, &byte, &mut ancillary, SendFlags::NOSIGNAL)?;
+        rights::send(&self.socket, &[0], &descriptors.each_ref().map(AsFd::as_fd))?;
         Ok(())
     }
 }

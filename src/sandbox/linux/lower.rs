@@ -31,8 +31,8 @@ const DEV_LINKS: [(&str, &str); 5] = [
 ];
 
 /// Processes and threads of the sandbox itself that count against the limit: the guard, the init and the init's second
-/// thread.
-const OWN_PROCESSES: u64 = 3;
+/// thread. Without namespaces the monitor and its canary are fewer.
+pub(super) const OWN_PROCESSES: u64 = 3;
 
 /// The plan of the full tier.
 pub fn full(

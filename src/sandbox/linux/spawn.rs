@@ -1,16 +1,12 @@
 //! Starting a launcher and talking to it: the only place of this program where a process is started for a sandbox.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags,
-};
+use rustix::net::RecvFlags;
 use rustix::process::Signal;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncWriteExt, Interest};
@@ -22,6 +18,7 @@ use super::ends::{End, Ends};
 use super::launchers::{Launcher, Launchers};
 use super::plan::{LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
+use crate::launcher::sys::rights;
 use crate::sandbox::spec::{Limits, SandboxSpec};
 use crate::sandbox::{
     BoxFuture, Control, ExitStatus, LayerStatus, LimitHit, Outcome, Running, StartError, Usage, WaitError,
@@ -235,9 +232,10 @@ impl Link {
             }
             self.socket.readable().await?;
             let mut chunk = [0; 4096];
-            let received = self
-                .socket
-                .try_io(Interest::READABLE, || receive(&self.socket, &mut chunk, &mut self.descriptors));
+            let received = self.socket.try_io(Interest::READABLE, || {
+                let keep = |descriptor| self.descriptors.push_back(descriptor);
+                rights::receive(&self.socket, &mut chunk, RecvFlags::DONTWAIT, keep)
+            });
             match received {
                 Ok(0) => return Ok(None),
                 Ok(bytes) => self.unread.extend_from_slice(&chunk[..bytes]),
@@ -259,19 +257,6 @@ impl Link {
         self.unread.drain(..4 + length as usize);
         Ok(Some(message))
     }
-}
-
-fn receive(socket: &UnixStream, buffer: &mut [u8], descriptors: &mut VecDeque<OwnedFd>) -> io::Result<usize> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut ancillary, flags)?;
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(arrived) = message {
-            descriptors.extend(arrived);
-        }
-    }
-    Ok(received.bytes)
 }
 
 impl Drop for Link {
@@ -307,14 +292,8 @@ impl Conversation<'_> {
 
     /// The first bytes carry the channel. They fit into an empty socket's buffer.
     fn send_header(&self, header: &[u8], channel: Option<&OwnedFd>) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let descriptors: Vec<_> = channel.iter().map(AsFd::as_fd).collect();
-        if !descriptors.is_empty() {
-            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        }
-        let slices = [io::IoSlice::new(header)];
-        let sent = rustix::net::sendmsg(&self.link.socket, &slices, &mut ancillary, SendFlags::NOSIGNAL)?;
+        let sent = rights::send(&self.link.socket, header, &descriptors)?;
         if sent == header.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, OFlags, memfd_create};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use tokio::io::Interest;
@@ -15,7 +15,8 @@ use tokio::time::Instant;
 
 use super::address::{Policy, Verdict};
 use super::socket::{self, Kind, State};
-use super::sys::{self, Notification, Reply};
+use super::sys;
+use crate::launcher::sys::notify::{self, Answer, Call};
 
 /// Bytes of a `sockaddr_storage`: the kernel refuses longer addresses.
 const LONGEST_ADDRESS: usize = 128;
@@ -29,7 +30,7 @@ const CALLER_CHECK: Duration = Duration::from_secs(1);
 /// What is done about a call.
 pub enum Next {
     /// It gets this at once.
-    Reply(Reply),
+    Reply(Answer),
     /// Nobody waits for an answer any more.
     Gone,
     /// The server's socket is connecting, and the caller waits for it.
@@ -48,8 +49,8 @@ impl Inside {
     /// Connects. A script can make this take long, so it has a thread of its own.
     pub fn carry_out(self) -> Next {
         Next::Reply(match rustix::net::connect(&self.original, &self.destination) {
-            Ok(()) => Reply::Done,
-            Err(error) => Reply::Fail(error),
+            Ok(()) => Answer::Value(0),
+            Err(error) => Answer::Fail(error),
         })
     }
 }
@@ -69,36 +70,28 @@ struct Caller {
 }
 
 /// Decides, and begins what is to be done.
-pub fn begin(listener: &AsyncFd<OwnedFd>, call: &Notification, policy: &Policy) -> Next {
-    match libc::c_long::from(call.number) {
+pub fn begin(listener: &AsyncFd<OwnedFd>, call: &Call, policy: &Policy) -> Next {
+    match call.number {
         libc::SYS_connect => begin_connect(listener, call, policy),
         libc::SYS_listen => listen(listener, call),
         libc::SYS_memfd_create => memory_file(listener, call),
-        _ => Next::Reply(Reply::Fail(Errno::NOSYS)),
+        _ => Next::Reply(Answer::Fail(Errno::NOSYS)),
     }
 }
 
-/// Makes a file in memory, sealed against execution. The name that the program gave lies in its memory and is not looked
-/// at. A kernel without the seal makes the file as it always has.
-fn memory_file(listener: &AsyncFd<OwnedFd>, call: &Notification) -> Next {
-    #[expect(clippy::cast_possible_truncation, reason = "the kernel takes the low half of the argument")]
-    let flags = MemfdFlags::from_bits_retain(call.args[1] as u32);
-    let made = memfd_create("memory", flags | MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL);
-    let given = made
-        .map_err(io::Error::from)
-        .and_then(|file| sys::give(listener, call.id, &file, flags.contains(MemfdFlags::CLOEXEC)));
-    match given {
-        Ok(()) => Next::Gone,
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Next::Gone,
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Next::Reply(Reply::Continue),
-        Err(error) => Next::Reply(Reply::Fail(errno(&error))),
+/// A kernel without the seal makes the file as it always has.
+fn memory_file(listener: &AsyncFd<OwnedFd>, call: &Call) -> Next {
+    match notify::give_memory_file(listener, call) {
+        Ok(()) | Err(Errno::NOENT) => Next::Gone,
+        Err(Errno::INVAL) => Next::Reply(Answer::Continue),
+        Err(error) => Next::Reply(Answer::Fail(error)),
     }
 }
 
 /// Lets a socket listen that is not of the host's network. It is done here, on the very socket that was looked at.
-fn listen(listener: &AsyncFd<OwnedFd>, call: &Notification) -> Next {
+fn listen(listener: &AsyncFd<OwnedFd>, call: &Call) -> Next {
     let original = duplicate(call);
-    if !sys::still_waits(listener, call.id) {
+    if !notify::still_waits(listener, call.id) {
         return Next::Gone;
     }
     #[expect(clippy::cast_possible_truncation, reason = "the kernel takes the low half of the argument")]
@@ -107,47 +100,47 @@ fn listen(listener: &AsyncFd<OwnedFd>, call: &Notification) -> Next {
         Kind::Handed(_) => Err(Errno::INVAL),
         Kind::Own | Kind::Other => rustix::net::listen(&original, backlog),
     });
-    Next::Reply(done.map_or_else(Reply::Fail, |()| Reply::Done))
+    Next::Reply(done.map_or_else(Answer::Fail, |()| Answer::Value(0)))
 }
 
-fn begin_connect(listener: &AsyncFd<OwnedFd>, call: &Notification, policy: &Policy) -> Next {
+fn begin_connect(listener: &AsyncFd<OwnedFd>, call: &Call, policy: &Policy) -> Next {
     let address = match read_address(call) {
         Ok(Some(address)) => address,
         // Not an internet address, or one that the kernel refuses in its own words.
-        Ok(None) => return Next::Reply(Reply::Continue),
-        Err(error) => return Next::Reply(Reply::Fail(error)),
+        Ok(None) => return Next::Reply(Answer::Continue),
+        Err(error) => return Next::Reply(Answer::Fail(error)),
     };
     let original = duplicate(call);
-    if !sys::still_waits(listener, call.id) {
+    if !notify::still_waits(listener, call.id) {
         return Next::Gone;
     }
     let original = match original {
         Ok(original) => original,
-        Err(Errno::BADF) => return Next::Reply(Reply::Fail(Errno::BADF)),
-        Err(_) => return Next::Reply(Reply::Fail(Errno::ACCESS)),
+        Err(Errno::BADF) => return Next::Reply(Answer::Fail(Errno::BADF)),
+        Err(_) => return Next::Reply(Answer::Fail(Errno::ACCESS)),
     };
     match (policy.verdict(address), socket::kind(&original)) {
-        (Verdict::Refused, _) => Next::Reply(Reply::Fail(Errno::ACCESS)),
+        (Verdict::Refused, _) => Next::Reply(Answer::Fail(Errno::ACCESS)),
         // Datagrams, and mistakes such as a connect(2) of a file: inside, in the kernel's own words.
-        (_, Kind::Other) => Next::Reply(Reply::Continue),
-        (_, Kind::Handed(State::Connected)) => Next::Reply(Reply::Fail(Errno::ISCONN)),
-        (_, Kind::Handed(State::Connecting)) => Next::Reply(Reply::Fail(Errno::ALREADY)),
+        (_, Kind::Other) => Next::Reply(Answer::Continue),
+        (_, Kind::Handed(State::Connected)) => Next::Reply(Answer::Fail(Errno::ISCONN)),
+        (_, Kind::Handed(State::Connecting)) => Next::Reply(Answer::Fail(Errno::ALREADY)),
         // A socket of the host's network does not come back into the run's own.
-        (Verdict::Inside, Kind::Handed(State::Closed)) => Next::Reply(Reply::Fail(Errno::NETUNREACH)),
+        (Verdict::Inside, Kind::Handed(State::Closed)) => Next::Reply(Answer::Fail(Errno::NETUNREACH)),
         (Verdict::Inside, Kind::Own) => Next::Inside(Inside { original, destination: address }),
         (Verdict::Outside(_), Kind::Own) if socket::state(&original) != State::Closed => {
             Next::Inside(Inside { original, destination: address })
         }
         (Verdict::Outside(destination), Kind::Own | Kind::Handed(State::Closed)) => {
             connect(listener, call, &original, destination, policy)
-                .unwrap_or_else(|error| Next::Reply(Reply::Fail(error)))
+                .unwrap_or_else(|error| Next::Reply(Answer::Fail(error)))
         }
     }
 }
 
 fn connect(
     listener: &AsyncFd<OwnedFd>,
-    call: &Notification,
+    call: &Call,
     original: &OwnedFd,
     destination: SocketAddr,
     policy: &Policy,
@@ -158,24 +151,24 @@ fn connect(
     let caller = Caller::of(call, original);
     let twin = socket::twin(original, destination).map_err(|error| errno(&error))?;
     match rustix::net::connect(&twin, &destination) {
-        Ok(()) => Ok(hand_over(listener, call.id, &twin, &caller, Reply::Done)),
+        Ok(()) => Ok(hand_over(listener, call.id, &twin, &caller, Answer::Value(0))),
         Err(Errno::INPROGRESS) if caller.blocks => Ok(Next::Wait(Connecting { twin, caller })),
         Err(Errno::INPROGRESS) => {
-            Ok(hand_over(listener, call.id, &twin, &caller, Reply::Fail(Errno::INPROGRESS)))
+            Ok(hand_over(listener, call.id, &twin, &caller, Answer::Fail(Errno::INPROGRESS)))
         }
         Err(error) => Err(error),
     }
 }
 
 /// Puts the server's socket in the place of the caller's, and gives the answer that goes with it.
-fn hand_over(listener: &AsyncFd<OwnedFd>, id: u64, twin: &OwnedFd, caller: &Caller, reply: Reply) -> Next {
+fn hand_over(listener: &AsyncFd<OwnedFd>, id: u64, twin: &OwnedFd, caller: &Caller, reply: Answer) -> Next {
     let placed = if caller.blocks { rustix::io::ioctl_fionbio(twin, false) } else { Ok(()) };
-    let placed = placed.map_err(io::Error::from);
-    let placed = placed.and_then(|()| sys::replace(listener, id, twin, caller.number, caller.close_on_exec));
+    let placed =
+        placed.and_then(|()| notify::replace(listener, id, twin, caller.number, caller.close_on_exec));
     match placed {
         Ok(()) => Next::Reply(reply),
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Next::Gone,
-        Err(error) => Next::Reply(Reply::Fail(errno(&error))),
+        Err(Errno::NOENT) => Next::Gone,
+        Err(error) => Next::Reply(Answer::Fail(error)),
     }
 }
 
@@ -185,17 +178,17 @@ impl Connecting {
         let Self { twin, caller } = self;
         let end = caller.patience.map(|patience| Instant::now() + patience);
         let Ok(twin) = sys::watched(twin, Interest::WRITABLE) else {
-            return Next::Reply(Reply::Fail(Errno::NOBUFS));
+            return Next::Reply(Answer::Fail(Errno::NOBUFS));
         };
         loop {
             let check = Instant::now() + CALLER_CHECK;
             let until = end.map_or(check, |end| end.min(check));
             match tokio::time::timeout_at(until, twin.writable()).await {
                 Ok(Ok(_)) => break,
-                Ok(Err(error)) => return Next::Reply(Reply::Fail(errno(&error))),
-                Err(_) if !sys::still_waits(listener, id) => return Next::Gone,
+                Ok(Err(error)) => return Next::Reply(Answer::Fail(errno(&error))),
+                Err(_) if !notify::still_waits(listener, id) => return Next::Gone,
                 Err(_) if end.is_some_and(|end| end <= Instant::now()) => {
-                    let reply = Reply::Fail(Errno::INPROGRESS);
+                    let reply = Answer::Fail(Errno::INPROGRESS);
                     return hand_over(listener, id, &twin.into_inner(), &caller, reply);
                 }
                 Err(_) => {}
@@ -203,14 +196,14 @@ impl Connecting {
         }
         let twin = twin.into_inner();
         match socket::outcome(&twin) {
-            Ok(()) => hand_over(listener, id, &twin, &caller, Reply::Done),
-            Err(error) => Next::Reply(Reply::Fail(error)),
+            Ok(()) => hand_over(listener, id, &twin, &caller, Answer::Value(0)),
+            Err(error) => Next::Reply(Answer::Fail(error)),
         }
     }
 }
 
 impl Caller {
-    fn of(call: &Notification, original: &OwnedFd) -> Self {
+    fn of(call: &Call, original: &OwnedFd) -> Self {
         let number = descriptor(call);
         let flags = rustix::fs::fcntl_getfl(original).unwrap_or(OFlags::empty());
         Self {
@@ -232,12 +225,12 @@ fn closes_on_exec(thread: Pid, number: u32) -> Option<bool> {
 
 /// The kernel takes the low half of the argument.
 #[expect(clippy::cast_possible_truncation, reason = "as the kernel does")]
-fn descriptor(call: &Notification) -> u32 {
+fn descriptor(call: &Call) -> u32 {
     call.args[0] as u32
 }
 
 /// A descriptor of our own for the socket of the call.
-fn duplicate(call: &Notification) -> Result<OwnedFd, Errno> {
+fn duplicate(call: &Call) -> Result<OwnedFd, Errno> {
     let process = match pidfd_open(call.thread, PIDFD_THREAD) {
         Err(Errno::INVAL) => pidfd_open(leader(call.thread).ok_or(Errno::SRCH)?, PidfdFlags::empty())?,
         other => other?,
@@ -256,7 +249,7 @@ fn leader(thread: Pid) -> Option<Pid> {
 
 /// The address of the call, as it stands now in the caller's memory; `None` where it is no internet address. This copy
 /// is the only one that is ever looked at.
-fn read_address(call: &Notification) -> Result<Option<SocketAddr>, Errno> {
+fn read_address(call: &Call) -> Result<Option<SocketAddr>, Errno> {
     #[expect(clippy::cast_possible_truncation, reason = "the kernel takes the low half of the argument")]
     let length = usize::try_from(call.args[2] as i32).unwrap_or(0);
     if !(2..=LONGEST_ADDRESS).contains(&length) {

@@ -49,6 +49,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Runtime;
@@ -57,8 +58,8 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use address::Policy;
 use call::Next;
-use sys::Notification;
 
+use crate::launcher::sys::notify::{self, Call};
 use crate::sandbox::spec::{Network, SandboxSpec};
 
 /// Calls of one run that wait for a connection at the same time. Each holds one descriptor of the server.
@@ -177,24 +178,24 @@ async fn serve(listener: OwnedFd, policy: &Policy) -> io::Result<()> {
     }
 }
 
-fn reply(listener: &AsyncFd<OwnedFd>, notification: &Notification, next: &Next) -> io::Result<()> {
+fn reply(listener: &AsyncFd<OwnedFd>, notification: &Call, next: &Next) -> io::Result<()> {
     match next {
-        Next::Reply(reply) => sys::answer(listener, notification.id, *reply),
+        Next::Reply(reply) => Ok(notify::answer(listener, notification.id, *reply)?),
         Next::Gone | Next::Wait(_) | Next::Inside(_) => Ok(()),
     }
 }
 
 /// The next call that waits; `None` when no process of the run is left.
-async fn next(listener: &AsyncFd<OwnedFd>) -> io::Result<Option<Notification>> {
+async fn next(listener: &AsyncFd<OwnedFd>) -> io::Result<Option<Call>> {
     loop {
         let mut ready = listener.readable().await?;
         let events = pending(listener)?;
         if events.contains(PollFlags::IN) {
-            match sys::receive(listener) {
+            match notify::receive(listener) {
                 Ok(notification) => return Ok(Some(notification)),
                 // Its thread has ended in between.
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => {}
-                Err(error) => return Err(error),
+                Err(Errno::NOENT | Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         } else if events.intersects(PollFlags::HUP | PollFlags::ERR) {
             return Ok(None);
