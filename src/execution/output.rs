@@ -22,6 +22,7 @@ pub struct OutputFile {
 }
 
 /// What a run that has ended left: read from its work directory, or kept by its backend.
+#[cfg_attr(not(native), expect(clippy::unused_async, reason = "a work directory takes time to read"))]
 pub async fn left_by(running: Running) -> Vec<OutputFile> {
     #[cfg(native)]
     if let Some(work_dir) = running.work_dir {
