@@ -3,6 +3,9 @@
 //!
 //! Python reads source with universal line ends, so the reference gets the text with `\r\n` and `\r` turned into `\n`.
 
+#[path = "../e2e_tests/common/skipped.rs"]
+mod skipped;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -70,7 +73,10 @@ fn find_python(mode: Mode) -> Option<String> {
 /// Runs the reference; `None`, and a line that says so, where there is no Python for it.
 fn reference(scripts: &[String], mode: Mode) -> Option<Vec<serde_json::Value>> {
     let Some(python) = find_python(mode) else {
-        eprintln!("SKIPPED: no Python 3.{} or newer on PATH or in TEST_PYTHON", mode as u32);
+        crate::skipped::skipped(format_args!(
+            "no Python 3.{} or newer on PATH or in TEST_PYTHON",
+            mode as u32
+        ));
         return None;
     };
     let mut child = Command::new(python)

@@ -49,7 +49,7 @@ async fn an_image_that_was_removed_is_told_with_what_to_do() {
 #[tokio::test]
 async fn an_engine_that_stops_ends_the_run_with_a_reason_and_one_that_comes_back_is_used() {
     let Ok(engine) = std::env::var("DOCKER_TEST_STOP_ENGINE") else {
-        println!("SKIPPED: DOCKER_TEST_STOP_ENGINE names no engine that may be stopped");
+        crate::skipped::skipped("DOCKER_TEST_STOP_ENGINE names no engine that may be stopped");
         return;
     };
     let Some(room) = Room::open().await else { return };

@@ -13,6 +13,8 @@ mod limits;
 mod refusals;
 mod runs;
 mod sessions;
+#[path = "../common/skipped.rs"]
+mod skipped;
 mod surfaces;
 mod walls;
 
@@ -49,7 +51,7 @@ impl Room {
         let sandbox = DockerSandbox::probe(&options, MissingImage::Refuse).await;
         if let Err(refusal) = &sandbox.facts().tier {
             assert!(std::env::var_os("CI").is_none(), "CI has an engine: {}", refusal.reason);
-            println!("SKIPPED: {}", refusal.reason);
+            crate::skipped::skipped(format_args!("{}", refusal.reason));
             return None;
         }
         Some(Self { sandbox, folder })

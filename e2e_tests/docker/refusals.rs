@@ -55,7 +55,7 @@ async fn a_socket_that_this_user_may_not_open() {
     let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
     std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).expect("set");
     if std::os::unix::net::UnixStream::connect(&socket).is_ok() {
-        println!("SKIPPED: root may open every socket");
+        crate::skipped::skipped("root may open every socket");
         return;
     }
     let said = refusal(&image(), |command| {
@@ -68,7 +68,7 @@ async fn a_socket_that_this_user_may_not_open() {
 fn no_client_is_told_where_the_usual_folders_have_none() {
     let usual = ["/usr/local/bin/docker", "/usr/bin/docker", "/opt/homebrew/bin/docker", "/snap/bin/docker"];
     if let Some(found) = usual.iter().find(|path| Path::new(path).exists()) {
-        println!("SKIPPED: {found} is found wherever PATH leads");
+        crate::skipped::skipped(format_args!("{found} is found wherever PATH leads"));
         return;
     }
     let said = refusal(&image(), |command| {
@@ -125,7 +125,7 @@ async fn a_missing_image_is_made_in_the_background_and_a_call_says_what_it_waits
         .status
         .success()
     {
-        println!("SKIPPED: the engine has {default} already");
+        crate::skipped::skipped(format_args!("the engine has {default} already"));
         return;
     }
     let data = tempfile::tempdir().expect("a temporary folder");

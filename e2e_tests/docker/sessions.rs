@@ -9,7 +9,7 @@ async fn an_analyst_gets_through_a_whole_session() {
     let Some(room) = Room::open().await else { return };
     let Some(python) = std::env::var_os("E2E_PYTHON") else {
         assert!(std::env::var_os("CI").is_none(), "CI has to set E2E_PYTHON");
-        println!("SKIPPED analyst's session: E2E_PYTHON names no Python with the mcp package");
+        crate::skipped::skipped("analyst's session: E2E_PYTHON names no Python with the mcp package");
         return;
     };
     let output = Command::new(python)

@@ -88,7 +88,7 @@ async fn what_is_forbidden_by_the_kernel_is_forbidden() {
          act('unknown', lambda: call(999))"
     );
     if !cfg!(target_arch = "x86_64") {
-        println!("SKIPPED: the numbers are those of x86_64");
+        crate::skipped::skipped("the numbers are those of x86_64");
         return;
     }
     let done = room.run(&script).await;

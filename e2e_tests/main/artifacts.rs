@@ -55,7 +55,7 @@ fn a_folder_of_the_user_is_shown_read_only() {
     let environment = server.tool("check_environment", json!({}));
     if !text(&environment).contains("is shown as /work/data, read-only") {
         // Only the full tier can show it; elsewhere the server says so and runs nothing.
-        println!("SKIPPED mounted folder: {}", text(&environment));
+        crate::skipped::skipped(format_args!("mounted folder: {}", text(&environment)));
         return;
     }
     let code = "print(open('data/sales.csv').read())\ntry: open('data/new', 'w')\nexcept OSError as e: print(e.errno)\n\

@@ -115,7 +115,7 @@ fn a_log_that_cannot_be_written_stops_the_server_at_its_start() {
 #[test]
 fn a_log_that_cannot_be_written_later_is_said_in_the_result() {
     if !rustix::process::getuid().is_root() {
-        println!("SKIPPED a full disk below the audit log: only root can mount one");
+        crate::skipped::skipped("a full disk below the audit log: only root can mount one");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

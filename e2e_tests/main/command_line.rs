@@ -88,7 +88,7 @@ fn figures_of_a_run_are_saved_and_nothing_else_is() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if said.contains("hands no files over") {
-        println!("SKIPPED figures of a run: this tier hands no files over");
+        crate::skipped::skipped("figures of a run: this tier hands no files over");
         return;
     }
     assert!(said.contains(&format!("saved: {}", figures.join("plot.png").display())), "{said}");

@@ -18,3 +18,5 @@ mod output;
 mod own_policy;
 mod python_client;
 mod sessions;
+#[path = "../common/skipped.rs"]
+mod skipped;

@@ -42,7 +42,7 @@ asyncio.run(main())
 fn the_documented_examples_work_with_the_python_client() {
     let Some(python) = std::env::var_os("E2E_PYTHON") else {
         assert!(std::env::var_os("CI").is_none(), "CI has to set E2E_PYTHON");
-        println!("SKIPPED python client: E2E_PYTHON names no Python with the mcp package");
+        crate::skipped::skipped("python client: E2E_PYTHON names no Python with the mcp package");
         return;
     };
     let output = Command::new(python)

@@ -318,7 +318,7 @@ fn nothing_is_left_when_a_sandbox_is_closed_or_the_client_goes_or_the_server_die
 fn an_analyst_gets_through_a_whole_session_with_the_python_client() {
     let Some(python) = std::env::var_os("E2E_PYTHON") else {
         assert!(std::env::var_os("CI").is_none(), "CI has to set E2E_PYTHON");
-        println!("SKIPPED analyst's session: E2E_PYTHON names no Python with the mcp package");
+        crate::skipped::skipped("analyst's session: E2E_PYTHON names no Python with the mcp package");
         return;
     };
     let output = std::process::Command::new(python)

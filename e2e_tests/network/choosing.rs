@@ -63,7 +63,7 @@ told("world", lambda: greeting(WORLD))
 #[test]
 fn the_real_network() {
     let Ok(url) = std::env::var("E2E_URL") else {
-        println!("SKIPPED: E2E_URL names no address of the real network");
+        crate::skipped::skipped("E2E_URL names no address of the real network");
         return;
     };
     let mut server = Server::start(&["--network", "outbound"]);

@@ -88,7 +88,7 @@ told("executed", executed)
 told("changed", lambda: os.fchmod(os.memfd_create("name", 0), 0o777))
 "#;
     if rustix::fs::memfd_create("probe", rustix::fs::MemfdFlags::NOEXEC_SEAL).is_err() {
-        println!("SKIPPED: the kernel has no such seal (Linux 6.3)");
+        crate::skipped::skipped("the kernel has no such seal (Linux 6.3)");
         return;
     }
     for who in [As::Caller, As::User] {

@@ -79,7 +79,7 @@ pub fn run_with(script: &str, flags: &[&str], who: As, variables: &[(&str, &str)
     let user = std::env::var("TEST_USER").unwrap_or_else(|_| "nobody".to_owned());
     let is_root = rustix::process::geteuid().is_root();
     if who == As::User && !is_root {
-        println!("SKIPPED: only root can run the server as somebody else in a lab of root's");
+        crate::skipped::skipped("only root can run the server as somebody else in a lab of root's");
         return None;
     }
     let namespaces = if is_root { "-nm" } else { "-Urnm" };
@@ -118,7 +118,7 @@ pub fn run_with(script: &str, flags: &[&str], who: As, variables: &[(&str, &str)
 
 pub fn skipped<T>(why: &str) -> Option<T> {
     assert!(std::env::var_os("CI").is_none(), "not skipped in CI: {why}");
-    println!("SKIPPED: {why}");
+    crate::skipped::skipped(format_args!("{why}"));
     None
 }
 

@@ -20,3 +20,5 @@ mod lab;
 mod load;
 mod names;
 mod refusals;
+#[path = "../common/skipped.rs"]
+mod skipped;

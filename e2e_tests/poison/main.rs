@@ -11,5 +11,7 @@ mod credentials;
 mod failures;
 mod routes;
 mod sharing;
+#[path = "../common/skipped.rs"]
+mod skipped;
 mod stage;
 mod storage;

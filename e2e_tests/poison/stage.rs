@@ -94,7 +94,7 @@ pub fn has_uv(test: &str) -> bool {
         .is_ok_and(|status| status.success());
     if !there {
         assert!(std::env::var_os("CI").is_none(), "CI has to set E2E_PYTHON, with uv beside it");
-        println!("SKIPPED {test}: there is no uv beside E2E_PYTHON or on PATH");
+        crate::skipped::skipped(format_args!("{test}: there is no uv beside E2E_PYTHON or on PATH"));
     }
     there
 }
@@ -285,5 +285,5 @@ pub fn wheel(name: &str, version: &str) -> Value {
 /// Says why a test does nothing here; where CI provides for it, that is a failure.
 pub fn skip(reason: &str) {
     assert!(std::env::var_os("CI").is_none(), "{reason}");
-    println!("SKIPPED: {reason}");
+    crate::skipped::skipped(format_args!("{reason}"));
 }

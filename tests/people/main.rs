@@ -7,6 +7,8 @@ mod documents;
 mod install;
 mod manual;
 mod packages;
+#[path = "../../e2e_tests/common/skipped.rs"]
+mod skipped;
 
 use std::path::Path;
 use std::process::{Command, Output};
