@@ -18,7 +18,7 @@ use super::receive::Reporter;
 use super::stage::{Failed, Restricted, Worker, absent, enforced};
 use super::sys::{self, MountAttributes};
 use crate::sandbox::facts::LayerStatus;
-use crate::sandbox::linux::plan::{Cover, Identity, Isolation, MaskedEntry, RootStep};
+use crate::sandbox::linux::plan::{Cover, Isolation, MaskedEntry, RootStep};
 use crate::sandbox::spec::{Access, WORK_DIR};
 
 mod old_kernel;
@@ -78,7 +78,7 @@ pub enum Leaving {
 impl Leaving {
     /// An init that becomes another user loses the right to.
     fn of(isolation: &Isolation) -> Self {
-        if isolation.identity == Identity::OwnUser { Self::Meanwhile } else { Self::Now }
+        if isolation.identity.owns_namespaces() { Self::Meanwhile } else { Self::Now }
     }
 }
 

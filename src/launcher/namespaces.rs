@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::thread::UnshareFlags;
 
 use super::receive::Reporter;
-use super::stage::{Failed, absent, enforced, enforced_with};
+use super::stage::{Failed, absent, enforced, enforced_with, partial};
 use super::status::Message;
 use super::sys;
 use crate::sandbox::facts::LayerStatus;
@@ -31,9 +31,9 @@ pub fn enter(isolation: &Isolation) -> Result<Vec<LayerStatus>, Failed> {
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
     flags.set(UnshareFlags::NEWNET, isolation.private_network);
-    flags.set(UnshareFlags::NEWUSER, isolation.identity == Identity::OwnUser);
+    flags.set(UnshareFlags::NEWUSER, isolation.identity.owns_namespaces());
     let time = unshare_with_time(flags)?;
-    if isolation.identity == Identity::OwnUser {
+    if isolation.identity.owns_namespaces() {
         let proc = rustix::fs::open("/proc", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| Failed::errno(STAGE, "opening /proc", error))?;
         map_user(proc.as_fd(), caller.0, caller.1)?;
@@ -107,6 +107,11 @@ pub fn become_unused(identity: Identity, proc: Option<&OwnedFd>) -> Result<Layer
     let name = "user namespace";
     let id = match identity {
         Identity::OwnUser => return Ok(enforced(name)),
+        Identity::ContainerRoot => {
+            let missing =
+                "the container around it has no unused user, so the run is the container's root outside";
+            return Ok(partial(name, missing));
+        }
         Identity::Unused(id) | Identity::UnusedUnmapped(id) => id,
     };
     drop_to(id).map_err(|error| Failed::io(STAGE, format!("becoming user {id}"), &error))?;

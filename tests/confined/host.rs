@@ -79,11 +79,17 @@ impl Place {
 
     /// The program with these arguments, as the caller, where namespaces are refused.
     pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.command_here(args);
+        self.prepare(&mut command);
+        command
+    }
+
+    /// The same on this machine as it is.
+    pub fn command_here(&self, args: &[&str]) -> Command {
         let mut command = Command::new(self.binary());
         let data = self.path().join("data");
         command.args(args).arg("--data-dir").arg(data).arg("--no-warm-cache");
         command.args(["--python-version", &python()]);
-        self.prepare(&mut command);
         command
     }
 

@@ -79,3 +79,58 @@ fn a_covered_process_file_system_still_allows_the_full_tier() {
     let (stdout, stderr) = words(&place.run(&["--require-sandbox", "full"], script));
     assert_eq!(stdout, "1000 []\nTrue\n[] 0\n", "{stderr}");
 }
+
+/// The program under `setpriv`, as root without one of its rights.
+fn without(place: &Place, capability: &str, args: &[&str]) -> std::process::Output {
+    let inner = place.command_here(args);
+    let mut command = std::process::Command::new("setpriv");
+    command.args([format!("--bounding-set=-{capability}"), format!("--inh-caps=-{capability}")]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    command.env("HOME", place.path()).env("PATH", "/usr/bin:/bin").output().expect("setpriv starts")
+}
+
+#[test]
+fn root_that_cannot_become_another_user_runs_nothing() {
+    let Some(place) = Place::of(Caller::ContainerRoot) else { return };
+    let file = place.write("script.py", "print(open('/proc/self/uid_map').read())");
+    let output = without(&place, "setuid", &["run", file.to_str().expect("UTF-8")]);
+    let (stdout, stderr) = words(&output);
+    assert_eq!((stdout.as_str(), output.status.code()), ("", Some(125)), "{stderr}");
+    assert!(stderr.contains("root lacks CAP_SETUID here") && stderr.contains("--user 1000:1000"), "{stderr}");
+    let (stdout, _) = words(&without(&place, "setuid", &["doctor"]));
+    assert!(stdout.contains("FAIL sandbox: native: root lacks CAP_SETUID here"), "{stdout}");
+}
+
+#[test]
+fn root_that_cannot_give_files_away_is_told_to_be_a_user() {
+    let Some(place) = Place::of(Caller::ContainerRoot) else { return };
+    let (stdout, _) = words(&without(&place, "all", &["doctor"]));
+    assert!(stdout.contains("root lacks CAP_CHOWN, CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN"), "{stdout}");
+    assert!(stdout.contains("--user 1000:1000") && !stdout.contains("Please report"), "{stdout}");
+}
+
+/// Runs a script as root of a user namespace that the caller makes for it.
+fn in_an_own_user_namespace(place: &Place, become_caller: &[&str]) -> std::process::Output {
+    let file = place.write("script.py", "print(open('/proc/self/uid_map').read().split())");
+    let inner = place.command_here(&["run", file.to_str().expect("UTF-8")]);
+    let mut command = std::process::Command::new("setpriv");
+    command.args(become_caller).args(["unshare", "--map-root-user"]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    command.env("HOME", place.path()).env("PATH", "/usr/bin:/bin").output().expect("setpriv starts")
+}
+
+#[test]
+fn root_of_a_namespace_that_is_the_machine_s_root_outside_runs_nothing() {
+    let Some(place) = Place::of(Caller::ContainerRoot) else { return };
+    let (stdout, stderr) = words(&in_an_own_user_namespace(&place, &["--no-new-privs"]));
+    assert_eq!(stdout, "", "{stderr}");
+    assert!(stderr.contains("--user 1000:1000"), "{stderr}");
+}
+
+#[test]
+fn root_of_a_namespace_that_is_a_user_outside_runs_scripts_as_that_user() {
+    let Some(place) = Place::with(Caller::User, Refusal::FreshProc) else { return };
+    let user = ["--reuid", "31337", "--regid", "31337", "--clear-groups"];
+    let (stdout, stderr) = words(&in_an_own_user_namespace(&place, &user));
+    assert_eq!(stdout, "['1000', '0', '1']\n", "{stderr}");
+}

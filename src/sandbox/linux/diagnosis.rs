@@ -21,6 +21,10 @@ pub struct Observed {
     pub unprivileged_clone: Option<u64>,
     /// Value of `user.max_user_namespaces`.
     pub max_user_namespaces: Option<u64>,
+    /// Capabilities that root needs here and has not; empty for an ordinary user.
+    pub lacking: Vec<&'static str>,
+    /// Whether this is root of a user namespace that has no user for root to become.
+    pub alone: bool,
     /// Filters of system calls that this process was started under.
     pub filters: u64,
     /// The container engine around this process, as far as it shows itself.
@@ -51,6 +55,9 @@ pub fn without_namespaces(seen: &Observed) -> Refusal {
             "Convert the distribution to WSL 2: wsl --set-version NAME 2",
         );
     }
+    if is_alone(seen) {
+        return refusal("root of this user namespace has no other user to become", AS_A_USER);
+    }
     if seen.stage == "mounts" {
         return mounts(seen);
     }
@@ -60,7 +67,7 @@ pub fn without_namespaces(seen: &Observed) -> Refusal {
             "Please report this with the output of uname -a",
         );
     }
-    switched_off(seen).or_else(|| guarded(seen)).unwrap_or_else(|| {
+    switched_off(seen).or_else(|| powerless(seen)).or_else(|| guarded(seen)).unwrap_or_else(|| {
         refusal(
             format!("namespaces are refused ({}: {})", seen.stage, seen.detail),
             "Allow this program to make user namespaces",
@@ -98,6 +105,33 @@ fn switched_off(seen: &Observed) -> Option<Refusal> {
     None
 }
 
+/// Root that may not do what a server of root does: it never runs a script as itself instead.
+fn powerless(seen: &Observed) -> Option<Refusal> {
+    if seen.lacking.is_empty() || !seen.denied() {
+        return None;
+    }
+    let lacks = format!("root lacks {} here", seen.lacking.join(", "));
+    if seen.filters == 0 {
+        return Some(refusal(lacks, AS_A_USER));
+    }
+    Some(refusal(
+        format!("{}, and {lacks}", filtered(seen)),
+        format!("{UNFILTERED}, and with --user 1000:1000, so that no root is needed"),
+    ))
+}
+
+/// What to do where root is of no use.
+const AS_A_USER: &str = "Start this program as an ordinary user, in a container with --user 1000:1000";
+
+/// What to do where a container's filter is in the way.
+const UNFILTERED: &str =
+    "Start the container with --security-opt seccomp=unconfined (this program brings a filter of its own)";
+
+fn filtered(seen: &Observed) -> String {
+    let whose = seen.container.map_or("from outside".to_owned(), |engine| format!("of {engine}"));
+    format!("a system-call filter {whose} refuses user namespaces")
+}
+
 /// Guards that refuse them to this program.
 fn guarded(seen: &Observed) -> Option<Refusal> {
     if !seen.denied() {
@@ -112,12 +146,7 @@ fn guarded(seen: &Observed) -> Option<Refusal> {
         ));
     }
     if seen.filters > 0 {
-        let whose = seen.container.map_or("from outside".to_owned(), |engine| format!("of {engine}"));
-        return Some(refusal(
-            format!("a system-call filter {whose} refuses user namespaces"),
-            "Start the container with --security-opt seccomp=unconfined (this program brings a filter of its own), \
-             or start this program outside of it",
-        ));
+        return Some(refusal(filtered(seen), format!("{UNFILTERED}, or start this program outside of it")));
     }
     let profile = seen.apparmor_profile.as_ref()?;
     Some(refusal(
@@ -159,15 +188,25 @@ pub fn without_landlock(seen: &Observed) -> Refusal {
             format!("the kernel {} has no Landlock", seen.release),
             "Use Linux 5.13 or newer with Landlock",
         ),
-        _ if seen.stage == "identity" => refusal(
-            format!("root cannot become another user here ({})", seen.detail),
-            "Start this program as an ordinary user, in a container with --user 1000:1000",
-        ),
+        _ if cannot_become_another(seen) => {
+            refusal(format!("root cannot become another user here ({})", seen.detail), AS_A_USER)
+        }
         _ => refusal(
             format!("confinement without namespaces failed ({}: {})", seen.stage, seen.detail),
             "Please report this with the output of uname -a",
         ),
     }
+}
+
+/// Before a run root gives its folder to the unused user, then becomes it.
+fn cannot_become_another(seen: &Observed) -> bool {
+    let powerless = seen.denied() && !seen.lacking.is_empty();
+    seen.stage == "identity" || (seen.stage == "start" && (powerless || is_alone(seen)))
+}
+
+/// A number that means nobody is no owner and no user.
+fn is_alone(seen: &Observed) -> bool {
+    seen.alone && seen.failed_with(libc::EINVAL)
 }
 
 /// Both together: no tier at all.
@@ -275,5 +314,28 @@ mod tests {
             ..unshare_fails(libc::EINVAL)
         };
         says(&without_landlock(&single), "cannot become another user", "--user 1000");
+    }
+
+    #[test]
+    fn root_without_its_rights_is_told_which_it_lacks() {
+        let powerless =
+            Observed { lacking: vec!["CAP_CHOWN", "CAP_SYS_ADMIN"], ..unshare_fails(libc::EPERM) };
+        says(&without_namespaces(&powerless), "root lacks CAP_CHOWN, CAP_SYS_ADMIN", "--user 1000:1000");
+        let filtered = Observed { filters: 1, container: Some("Docker"), ..powerless.clone() };
+        says(&without_namespaces(&filtered), "filter of Docker", "seccomp=unconfined");
+        says(&without_namespaces(&filtered), "CAP_SYS_ADMIN", "--user 1000:1000");
+        let folder = Observed {
+            stage: "start".to_owned(),
+            detail: "making a temporary folder: Operation not permitted".to_owned(),
+            ..powerless
+        };
+        says(&without_landlock(&folder), "cannot become another user", "--user 1000:1000");
+        let alone =
+            Observed { alone: true, lacking: Vec::new(), errno: Some(libc::EINVAL), ..folder.clone() };
+        says(&without_namespaces(&alone), "no other user to become", "--user 1000:1000");
+        says(&without_landlock(&alone), "cannot become another user", "--user 1000:1000");
+        // The same of an ordinary user has another cause, which nobody has seen yet.
+        let user = Observed { lacking: Vec::new(), ..folder };
+        says(&without_landlock(&user), "failed", "Please report");
     }
 }

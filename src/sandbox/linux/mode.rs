@@ -16,6 +16,17 @@ pub enum Mode {
     Unconfined(Supervision),
 }
 
+/// Who runs this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// An ordinary user.
+    User,
+    /// The machine's root.
+    Root,
+    /// Root of a container's own user namespace: an ordinary user outside.
+    ContainerRoot,
+}
+
 /// How a run with namespaces gets a user of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -25,6 +36,8 @@ pub enum Way {
     Unused,
     /// Root, where user namespaces are refused.
     UnusedUnmapped,
+    /// Root of a container's own user namespace that has no unused user: as [`Way::OwnUser`].
+    ContainerRoot,
 }
 
 impl Way {
@@ -34,20 +47,25 @@ impl Way {
             Self::OwnUser => Identity::OwnUser,
             Self::Unused => Identity::Unused(unused),
             Self::UnusedUnmapped => Identity::UnusedUnmapped(unused),
+            Self::ContainerRoot => Identity::ContainerRoot,
         }
     }
 }
 
-/// Ways with namespaces, tightest first.
-pub fn full(is_root: bool) -> &'static [Way] {
-    if is_root { &[Way::Unused, Way::UnusedUnmapped, Way::OwnUser] } else { &[Way::OwnUser] }
+/// Ways with namespaces, tightest first. None maps the machine's root, so that no script is root outside.
+pub fn full(caller: Caller) -> &'static [Way] {
+    match caller {
+        Caller::User => &[Way::OwnUser],
+        Caller::Root => &[Way::Unused, Way::UnusedUnmapped],
+        Caller::ContainerRoot => &[Way::Unused, Way::UnusedUnmapped, Way::ContainerRoot],
+    }
 }
 
 impl Mode {
     /// Whether each run of a server of root needs an unused user.
     pub fn takes_user(self, is_root: bool) -> bool {
         match self {
-            Self::Full(way, _) => way != Way::OwnUser,
+            Self::Full(way, _) => matches!(way, Way::Unused | Way::UnusedUnmapped),
             Self::Confined { .. } => is_root,
             Self::Unconfined(_) => false,
         }

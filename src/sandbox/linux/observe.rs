@@ -1,11 +1,18 @@
 //! Looks at what decides whether this machine lets a sandbox be built; `diagnosis` makes words of it.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::diagnosis::Observed;
+use super::mode::Caller;
+use super::users::Users;
 use crate::launcher::sys;
 use crate::sandbox::StartError;
+
+/// What a server of root becomes another user and builds a sandbox with: numbers and names of `capabilities(7)`.
+const NEEDED_BY_ROOT: [(u32, &str); 4] =
+    [(0, "CAP_CHOWN"), (6, "CAP_SETGID"), (7, "CAP_SETUID"), (21, "CAP_SYS_ADMIN")];
 
 /// What is seen after this failure.
 pub fn after(error: &StartError) -> Observed {
@@ -14,13 +21,31 @@ pub fn after(error: &StartError) -> Observed {
         StartError::Stage { stage, detail, errno } => {
             (seen.stage, seen.detail, seen.errno) = (stage.clone(), detail.clone(), *errno);
         }
-        other => (seen.stage, seen.detail) = ("start".to_owned(), other.to_string()),
+        other => {
+            (seen.stage, seen.detail) = ("start".to_owned(), other.to_string());
+            if let StartError::Io { source, .. } = other {
+                seen.errno = source.raw_os_error();
+            }
+        }
     }
     seen
 }
 
+/// Who runs this program. Files of the process file system belong to the machine's root, and show as another user's
+/// where that has no number: in a container's own user namespace. Where nothing is shown the worse is taken.
+pub fn caller() -> Caller {
+    if !rustix::process::geteuid().is_root() {
+        return Caller::User;
+    }
+    let owner = fs::metadata("/proc/version").map_or(0, |about| about.uid());
+    if owner == 0 { Caller::Root } else { Caller::ContainerRoot }
+}
+
 fn machine() -> Observed {
     Observed {
+        alone: rustix::process::geteuid().is_root()
+            && !maps_unused(&text("/proc/self/uid_map").unwrap_or_default()),
+        lacking: lacking(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
         release: text("/proc/sys/kernel/osrelease").unwrap_or_default(),
         apparmor_restriction: number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
         apparmor_profile: apparmor_profile(),
@@ -60,6 +85,30 @@ fn filters(status: &str) -> u64 {
     field("Seccomp_filters:").unwrap_or_else(|| u64::from(field("Seccomp:") == Some(2)))
 }
 
+/// Whether the unused users have numbers in this map of a user namespace: first inside, first outside, how many.
+fn maps_unused(map: &str) -> bool {
+    let wanted = u64::from(Users::prepare());
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u64>().ok());
+        let (first, count) = (numbers.next(), numbers.nth(1));
+        first.zip(count).is_some_and(|(first, count)| (first..first + count).contains(&wanted))
+    })
+}
+
+/// Capabilities that a server of root needs and has not, by name.
+fn lacking(status: &str) -> Vec<&'static str> {
+    if !rustix::process::geteuid().is_root() {
+        return Vec::new();
+    }
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(u64::MAX);
+    NEEDED_BY_ROOT
+        .into_iter()
+        .filter(|(number, _)| effective >> number & 1 == 0)
+        .map(|(_, name)| name)
+        .collect()
+}
+
 fn container() -> Option<&'static str> {
     let signs = [("/.dockerenv", "Docker"), ("/run/.containerenv", "Podman")];
     let found = signs.into_iter().find(|(sign, _)| Path::new(sign).exists()).map(|(_, engine)| engine);
@@ -70,6 +119,13 @@ fn container() -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_map_of_a_container_has_no_unused_user() {
+        assert!(maps_unused("         0          0 4294967295\n"));
+        assert!(!maps_unused("0 1000 1\n1 100000 65536\n"));
+        assert!(!maps_unused(""));
+    }
 
     #[test]
     fn filters_are_counted_where_the_kernel_tells() {

@@ -80,13 +80,20 @@ pub enum Identity {
     Unused(u32),
     /// Started by root where user namespaces are refused: as [`Identity::Unused`], without the user namespace.
     UnusedUnmapped(u32),
+    /// Started by root of a container's own user namespace, where no other user can be had: as [`Identity::OwnUser`].
+    ContainerRoot,
 }
 
 impl Identity {
+    /// Whether the run's user namespace owns its other namespaces, so that mounts are made in it.
+    pub fn owns_namespaces(self) -> bool {
+        matches!(self, Self::OwnUser | Self::ContainerRoot)
+    }
+
     /// User and group id that files of the run belong to, as the launcher sees them while it mounts.
     pub fn owner_while_mounting(self) -> u32 {
         match self {
-            Self::OwnUser => crate::sandbox::spec::USER_ID,
+            Self::OwnUser | Self::ContainerRoot => crate::sandbox::spec::USER_ID,
             Self::Unused(id) | Self::UnusedUnmapped(id) => id,
         }
     }
@@ -94,7 +101,7 @@ impl Identity {
     /// User and group id that the script sees as its own.
     pub fn inside(self) -> u32 {
         match self {
-            Self::OwnUser | Self::Unused(_) => crate::sandbox::spec::USER_ID,
+            Self::OwnUser | Self::ContainerRoot | Self::Unused(_) => crate::sandbox::spec::USER_ID,
             Self::UnusedUnmapped(id) => id,
         }
     }

@@ -22,20 +22,21 @@ impl LinuxSandbox {
 
     /// The same with the user's own system-call policy, where there is one.
     pub async fn probe_with(policy: Option<Arc<OwnPolicy>>) -> Self {
-        let is_root = rustix::process::geteuid().is_root();
-        let ways = full(is_root);
+        let ways = full(observe::caller());
         let mut sandbox = Self { policy, ..Self::with(Mode::Full(ways[0], ProcSource::Fresh)) };
-        let mut first = None;
+        let mut told = None;
         for &way in ways {
             match sandbox.try_way(way).await {
                 Ok(layers) => {
                     let layers = sandbox.try_connecting(layers).await;
                     return sandbox.settled(Tier::Full, layers);
                 }
-                Err(error) => first = first.or(Some(error)),
+                // What a container's root meets on the way of its own says more than that it has no other user.
+                Err(error) if way == Way::ContainerRoot => told = Some(error),
+                Err(error) => told = told.or(Some(error)),
             }
         }
-        let seen = first.as_ref().map(observe::after).unwrap_or_default();
+        let seen = told.as_ref().map(observe::after).unwrap_or_default();
         sandbox.try_confined(&seen).await
     }
 
@@ -47,7 +48,7 @@ impl LinuxSandbox {
             Ok(layers) => return Ok(layers),
             Err(error) => error,
         };
-        if way != Way::OwnUser || !is_masked_proc(&error) {
+        if !way.identity(0).owns_namespaces() || !is_masked_proc(&error) {
             return Err(error);
         }
         self.mode = Mode::Full(way, ProcSource::Assembled);
