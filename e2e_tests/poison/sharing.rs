@@ -3,10 +3,27 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::stage::{Index, Stage, describe, wheel};
+use crate::stage::{Index, Stage, describe, size, wheel};
+
+/// Half of the time after which an environment is compiled though it is always in use.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Waits for what is done in the background.
+fn wait_for(what: &str, done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < SOON, "{what} did not come about within {SOON:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn has_bytecode(stage: &Stage) -> bool {
+    stage.kept().keys().any(|kept| kept.extension().is_some_and(|kind| kind == "pyc"))
+}
 
 /// A server that was greeted.
 struct Server {
@@ -121,8 +138,47 @@ fn a_run_from_the_command_line_leaves_a_compiled_environment() {
     let index = Index::of(&[wheel("alpha", "1.0")]);
     let stage = Stage::new(&index.at("/simple"));
     stage.run(&["alpha"], "import alpha").succeeded();
-    let bytecode = |kept: &std::path::PathBuf| kept.extension().is_some_and(|kind| kind == "pyc");
-    assert!(stage.kept().keys().any(bytecode), "{:?}", stage.kept().keys());
+    assert!(has_bytecode(&stage), "{:?}", stage.kept().keys());
+}
+
+#[test]
+fn a_server_compiles_an_environment_while_sandboxes_wait_in_it() {
+    let index = Index::of(&[wheel("alpha", "1.0")]);
+    let stage = Stage::new(&index.at("/simple"));
+    let mut server = Server::start(&stage, &[]);
+    let answer = server.calls(1, &json!({"script": "import alpha", "dependencies": ["alpha"]}));
+    assert_eq!(answer[0]["structuredContent"]["exit_code"], 0, "{answer:?}");
+    wait_for("bytecode", || has_bytecode(&stage));
+}
+
+#[test]
+fn runs_from_the_command_line_find_newer_versions() {
+    let index = Index::of(&[wheel("alpha", "1.0")]);
+    let mut stage = Stage::new(&index.at("/simple"));
+    let version = |stage: &Stage| {
+        let ran = stage.run(&["alpha"], "import alpha; print('VERSION=' + alpha.VERSION)").succeeded();
+        ran.value("VERSION").to_owned()
+    };
+    assert_eq!(version(&stage), "1.0");
+    index.publish(&[wheel("alpha", "1.0"), wheel("alpha", "2.0")]);
+    stage.flags.extend(["--resolve-ttl".to_owned(), "0".to_owned()]);
+    assert_eq!(version(&stage), "1.0", "the answer that is there serves");
+    assert_eq!(version(&stage), "2.0", "the run before has looked for a newer one");
+}
+
+#[test]
+fn installations_that_fail_leave_no_more_than_the_bound() {
+    let bomb =
+        |number: i32| json!({"name": format!("bomb{number}"), "version": "1", "files": {}, "megabytes": 200});
+    let index = Index::of(&[bomb(1), bomb(2), bomb(3)]);
+    let stage = Stage::new(&index.at("/simple"));
+    let mut server = Server::start(&stage, &["--cache-size", "100M"]);
+    for number in 1..=3 {
+        let answer = server.calls(1, &json!({"script": "pass", "dependencies": [format!("bomb{number}")]}));
+        assert_eq!(answer[0]["isError"], true, "{answer:?}");
+        assert!(answer[0].to_string().contains("--cache-size"), "{answer:?}");
+    }
+    wait_for("the size bound", || size(&stage.data()) <= 100 << 20);
 }
 
 #[test]

@@ -84,8 +84,7 @@ fn python() -> PathBuf {
     std::env::var_os("E2E_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from)
 }
 
-/// The uv that the tests use themselves.
-/// Whether there is one of the machine's own. A test that needs it says that it is skipped.
+/// Whether the machine has a uv of its own. A test that needs one says that it is skipped.
 pub fn has_uv(test: &str) -> bool {
     let there = Command::new(uv())
         .arg("--version")
@@ -99,6 +98,7 @@ pub fn has_uv(test: &str) -> bool {
     there
 }
 
+/// The uv that the tests name to the program.
 pub fn uv() -> PathBuf {
     std::env::var_os("E2E_PYTHON")
         .map_or_else(|| "uv".into(), |python| PathBuf::from(python).with_file_name("uv"))
@@ -268,6 +268,13 @@ pub fn describe(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
         format!("{:x}", Sha256::digest(std::fs::read(path).unwrap_or_default()))
     };
     found.insert(path.to_owned(), format!("{:o} {} {kind}", meta.mode(), meta.uid()));
+}
+
+/// Bytes of all files below a folder.
+pub fn size(path: &Path) -> u64 {
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return 0 };
+    let below = std::fs::read_dir(path).into_iter().flatten().flatten();
+    if meta.is_dir() { below.map(|entry| size(&entry.path())).sum() } else { meta.len() }
 }
 
 /// The entries in which two descriptions differ.

@@ -56,7 +56,7 @@ async fn fill(settings: Settings, with: Vec<String>) -> ExitCode {
             Ok(prepared) => drop(prepared),
             Err(error) => return fail(&format!("{names}: {}", super::words(&error))),
         }
-        engine.environments().compiled().await;
+        engine.environments().settled().await;
         eprintln!("ready: {names}");
     }
     ExitCode::SUCCESS

@@ -53,8 +53,8 @@ pub async fn run(settings: Settings, args: RunArgs) -> ExitCode {
     }
     if outcome != Outcome::Cancelled {
         tokio::select! {
-            () = compile_for_the_next_run(&engine) => {}
-            // The script has had its answer; the next run compiles what is left.
+            () = prepare_the_next_run(&engine) => {}
+            // The script has had its answer; the next run does what is left.
             _ = tokio::signal::ctrl_c() => {}
         }
     }
@@ -108,11 +108,12 @@ async fn prepare_and_run(
     }
 }
 
-/// A new environment is compiled to bytecode once; a run in it would else read its sources each time.
-async fn compile_for_the_next_run(engine: &Engine) {
+/// A new environment is compiled to bytecode once; a run in it would else read its sources each time. An answer of the
+/// resolver that has become old is looked for again.
+async fn prepare_the_next_run(engine: &Engine) {
     let line = Line::new();
-    line.wait("compiling the packages for the next run");
-    line.during(engine.environments().compiled()).await;
+    line.wait("preparing the packages for the next run");
+    line.during(engine.environments().settled()).await;
 }
 
 async fn pass_through(

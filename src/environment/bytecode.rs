@@ -12,7 +12,7 @@ use super::job::Runner;
 use crate::sandbox::spec::{Command, Limits, Mount, Network, Role, SandboxSpec};
 
 /// One process, and the lowest priority (`nice(2)`): a call that runs at the same time goes first.
-const NICENESS: u8 = 19;
+pub const NICENESS: u8 = 19;
 const COMPILE: &str = "
 import compileall, sys
 sys.exit(0 if compileall.compile_dir(sys.argv[1], maxlevels=40, quiet=2, workers=1) else 1)

@@ -20,6 +20,7 @@ pub struct Flights<T> {
 pub struct Flight<T> {
     result: watch::Receiver<Option<T>>,
     abort: AbortHandle,
+    niceness: u8,
     /// Tells everyone who waits how it goes.
     pub reporter: Reporter,
 }
@@ -31,15 +32,19 @@ impl<T> Default for Flights<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Flights<T> {
-    /// Joins the work under this key, or starts it.
-    pub fn join<F>(&self, key: &Arc<str>, start: impl FnOnce(Reporter) -> F) -> Arc<Flight<T>>
+    /// Joins the work under this key, or starts it. Work that gives way to more than the caller does is ended and begun
+    /// anew: a running process cannot be made to give way to less.
+    pub fn join<F>(&self, key: &Arc<str>, niceness: u8, start: impl FnOnce(Reporter) -> F) -> Arc<Flight<T>>
     where
         F: Future<Output = T> + Send + 'static,
     {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|_, flight| flight.strong_count() > 0);
         if let Some(flight) = running.get(key).and_then(Weak::upgrade).filter(|flight| !flight.is_over()) {
-            return flight;
+            if flight.niceness <= niceness {
+                return flight;
+            }
+            flight.abort.abort();
         }
         let reporter = Reporter::default();
         let work = start(reporter.clone());
@@ -48,14 +53,14 @@ impl<T: Clone + Send + Sync + 'static> Flights<T> {
             let value = work.await;
             let _ = tell.send(Some(value));
         });
-        let flight = Arc::new(Flight { result, abort: task.abort_handle(), reporter });
+        let flight = Arc::new(Flight { result, abort: task.abort_handle(), niceness, reporter });
         running.insert(key.clone(), Arc::downgrade(&flight));
         flight
     }
 }
 
 impl<T: Clone> Flight<T> {
-    /// Waits for the result; `None` when the work broke off.
+    /// Waits for the result; `None` when the work broke off, or was begun anew for somebody who is in more of a hurry.
     pub async fn wait(&self) -> Option<T> {
         let mut result = self.result.clone();
         result.wait_for(Option::is_some).await.ok().and_then(|value| value.clone())
@@ -88,7 +93,7 @@ mod tests {
         let waiting: Vec<_> = (0..20)
             .map(|_| {
                 let (starts, mut gate) = (starts.clone(), gate.clone());
-                flights.join(&key, |_| async move {
+                flights.join(&key, 0, |_| async move {
                     starts.fetch_add(1, Ordering::SeqCst);
                     let _ = gate.wait_for(|open| *open).await;
                     7
@@ -114,13 +119,23 @@ mod tests {
         let key: Arc<str> = "key".into();
         let (tell, ended) = tokio::sync::oneshot::channel();
         let guard = Ended(Some(tell));
-        let first = flights.join(&key, |_| async move {
+        let first = flights.join(&key, 0, |_| async move {
             let _guard = guard;
             std::future::pending::<()>().await;
         });
-        let second = flights.join(&key, |_| async {});
+        let second = flights.join(&key, 0, |_| async {});
         drop(first);
         drop(second);
         ended.await.expect("the work was dropped");
+    }
+
+    #[tokio::test]
+    async fn work_that_gives_way_is_begun_anew_for_who_is_in_a_hurry_and_joined_by_who_is_not() {
+        let flights: Flights<u8> = Flights::default();
+        let key: Arc<str> = "key".into();
+        let gentle = flights.join(&key, 19, |_| std::future::pending());
+        let urgent = flights.join(&key, 0, |_| async { 7 });
+        let late = flights.join(&key, 19, |_| std::future::pending());
+        assert_eq!((gentle.wait().await, urgent.wait().await, late.wait().await), (None, Some(7), Some(7)));
     }
 }

@@ -111,3 +111,12 @@ pub struct Environment {
     #[expect(dead_code, reason = "held so that the environment is not removed while it is in use")]
     guard: lock::Lock,
 }
+
+impl Environment {
+    /// The same, kept for runs to come and used by none: it stays, and what is done for it in the background need not
+    /// wait.
+    #[must_use]
+    pub fn at_rest(self) -> Self {
+        Self { in_use: None, ..self }
+    }
+}

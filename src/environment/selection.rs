@@ -55,15 +55,16 @@ impl Environments {
         }
         let remembered = match self.decide(wanted).await? {
             Choice::Take(interpreter, note) => ((interpreter, note), None),
-            Choice::Install(request) => ((self.install(wanted, &request, reporter).await?, None), None),
+            Choice::Install(request) => (self.install(wanted, &request, reporter).await?, None),
             Choice::InstallOr(request, other) => {
                 match self.try_install(wanted, &request, deadline, reporter).await {
-                    Some(interpreter) => ((interpreter, None), None),
+                    Some(chosen) => (chosen, None),
                     None => ((other.clone(), Some(substitute(&other))), Some(Instant::now())),
                 }
             }
         };
         selection.chosen.lock().unwrap_or_else(PoisonError::into_inner).insert(key, remembered.clone());
+        self.compile_library_later(&remembered.0.0);
         Ok(remembered.0)
     }
 
@@ -92,7 +93,7 @@ impl Environments {
         wanted: &Wanted,
         request: &str,
         reporter: &Reporter,
-    ) -> Result<Interpreter, EnvironmentError> {
+    ) -> Result<Chosen, EnvironmentError> {
         reporter.phase(&format!("installing Python {request}"), 0, 0);
         let missing = |detail: String, available: &[Interpreter]| EnvironmentError::NoInterpreter {
             wanted: request.to_owned(),
@@ -111,10 +112,7 @@ impl Environments {
         let available = self.reachable(inner.interpreters.all().await);
         match outcome {
             Ok(()) => match choose(wanted, &available)? {
-                Choice::Take(interpreter, _) => {
-                    self.compile_library_later(interpreter.clone());
-                    Ok(interpreter)
-                }
+                Choice::Take(interpreter, note) => Ok((interpreter, note)),
                 Choice::Install(_) | Choice::InstallOr(..) => {
                     Err(missing("what uv installed does not answer".to_owned(), &available))
                 }
@@ -131,7 +129,7 @@ impl Environments {
         request: &str,
         deadline: Instant,
         reporter: &Reporter,
-    ) -> Option<Interpreter> {
+    ) -> Option<Chosen> {
         let failed = Failed::new(&self.0.data.interpreters(), request);
         if let Some(age) = failed.age() {
             if age >= RETRY_AFTER {
@@ -159,11 +157,11 @@ impl Environments {
         request: &str,
         failed: &Failed,
         reporter: &Reporter,
-    ) -> Option<Interpreter> {
+    ) -> Option<Chosen> {
         match self.install(wanted, request, reporter).await {
-            Ok(interpreter) => {
+            Ok(chosen) => {
                 failed.forget();
-                Some(interpreter)
+                Some(chosen)
             }
             Err(error) => {
                 tracing::info!(%error, detail = error.detail(), "the default Python was not installed");

@@ -50,7 +50,7 @@ pub(super) struct Inner {
     pub(super) selection: Selection,
     pub(super) tidied: AtomicBool,
     pub(super) uses: Uses,
-    pub(super) compiling: watch::Sender<HashSet<Arc<str>>>,
+    pub(super) background: watch::Sender<HashSet<Arc<str>>>,
     uv: OnceCell<Uv>,
     known: Mutex<HashMap<Arc<str>, Resolved>>,
     flights: Flights<Result<Resolved, EnvironmentError>>,
@@ -89,7 +89,7 @@ impl Environments {
             selection: Selection::default(),
             tidied: AtomicBool::new(false),
             uses: Uses::default(),
-            compiling: watch::Sender::default(),
+            background: watch::Sender::default(),
             uv: OnceCell::new(),
             known: Mutex::default(),
             flights: Flights::default(),
@@ -173,7 +173,7 @@ impl Environments {
                 environment.notes.extend(resolved.notes);
                 return Ok(environment);
             }
-            let flight = self.0.flights.join(&key, |reporter| {
+            let flight = self.0.flights.join(&key, request.niceness, |reporter| {
                 self.clone().resolve_and_build(key.clone(), interpreter.clone(), request.clone(), reporter)
             });
             let remembered = seen.clone();
@@ -183,10 +183,12 @@ impl Environments {
                 forward(phase);
             });
             flight.reporter.add(&sink);
-            flight
-                .wait()
-                .await
-                .unwrap_or_else(|| Err(EnvironmentError::Sandbox("preparing broke off".to_owned())))?;
+            match flight.wait().await {
+                Some(result) => drop(result?),
+                // Somebody in more of a hurry has begun it anew.
+                None if request.niceness > 0 => {}
+                None => return Err(EnvironmentError::Sandbox("preparing broke off".to_owned())),
+            }
         }
         Err(EnvironmentError::Storage {
             context: "the environment was removed while it was being opened".to_owned(),
@@ -241,7 +243,9 @@ impl Environments {
         if let Some((resolved, _)) = self.kept(&key) {
             return Ok(resolved);
         }
+        let bound = OnBreakingOff(&self);
         let resolved = self.build(&interpreter, &request, &reporter).await?;
+        std::mem::forget(bound);
         self.0.keep_resolution(&key, &resolved)?;
         self.remember(&key, &resolved);
         Ok(resolved)
@@ -343,6 +347,15 @@ impl Environments {
             .into_iter()
             .chain(self.0.runner.index.notes.iter().cloned())
             .collect()
+    }
+}
+
+/// Keeps the size bound where building fails or is given up: packages that were unpacked by then lie in the cache.
+struct OnBreakingOff<'a>(&'a Environments);
+
+impl Drop for OnBreakingOff<'_> {
+    fn drop(&mut self) {
+        self.0.keep_bound_later();
     }
 }
 

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use super::bytecode;
+use super::failure::EnvironmentError;
 use super::interpreters::Interpreter;
 use super::job::JobFolder;
 use super::lock::{Lock, Sharing};
@@ -20,31 +23,63 @@ use crate::sandbox::spec::Mount;
 const HEAD_START: Duration = Duration::from_millis(200);
 /// An environment that is always in use is compiled all the same.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Lies in the folder of an installed interpreter whose standard library is compiled.
+const COMPILED: &str = ".library-compiled";
+
+/// Work in the background; dropped when it is over, however it ends.
+struct Done {
+    environments: Environments,
+    name: Arc<str>,
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.environments.0.background.send_if_modified(|names| names.remove(&self.name));
+    }
+}
 
 impl Environments {
     /// Compiles in the background, once among all servers, and then keeps the size bound. The run for which it was
     /// built goes first: compiling takes as long as the slowest start that it saves, on a processor of its own.
     pub(super) fn compile_later(&self, key: Arc<str>) {
-        if !self.0.compiling.send_if_modified(|keys| keys.insert(key.clone())) {
-            return;
-        }
         let environments = self.clone();
-        tokio::spawn(async move {
+        self.in_background(key.clone(), async move {
             environments.compile(&key).await;
-            let inner = &environments.0;
-            let store = inner.store.clone();
-            let _ = tokio::task::spawn_blocking(move || store.evict()).await;
-            if let Some(volumes) = environments.volumes() {
-                environments.evict_inside(volumes).await;
-            }
-            inner.compiling.send_if_modified(|keys| keys.remove(&key));
+            environments.keep_bound().await;
         });
     }
 
-    /// Waits until everything that is being compiled is, and the size bound is kept.
-    pub async fn compiled(&self) {
-        let mut compiling = self.0.compiling.subscribe();
-        let _ = compiling.wait_for(HashSet::is_empty).await;
+    /// Keeps the size bound in the background.
+    pub(super) fn keep_bound_later(&self) {
+        let environments = self.clone();
+        self.in_background("bound".into(), async move { environments.keep_bound().await });
+    }
+
+    async fn keep_bound(&self) {
+        let store = self.0.store.clone();
+        let _ = tokio::task::spawn_blocking(move || store.evict()).await;
+        if let Some(volumes) = self.volumes() {
+            self.evict_inside(volumes).await;
+        }
+    }
+
+    /// Does some work in the background, unless it is being done under this name already.
+    fn in_background(&self, name: Arc<str>, work: impl Future<Output = ()> + Send + 'static) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if !self.0.background.send_if_modified(|names| names.insert(name.clone())) {
+            return;
+        }
+        let done = Done { environments: self.clone(), name };
+        runtime.spawn(async move {
+            work.await;
+            drop(done);
+        });
+    }
+
+    /// Waits until nothing is being done in the background any more: everything is compiled, the size bound is kept.
+    pub async fn settled(&self) {
+        let mut background = self.0.background.subscribe();
+        let _ = background.wait_for(HashSet::is_empty).await;
     }
 
     async fn compile(&self, key: &Arc<str>) {
@@ -72,20 +107,24 @@ impl Environments {
         }
     }
 
-    /// Compiles the standard library of an interpreter that was installed for us: it comes without bytecode.
-    pub(super) fn compile_library_later(&self, interpreter: Interpreter) {
-        let environments = self.clone();
-        tokio::spawn(async move {
+    /// Compiles the standard library of an interpreter that was installed for us: it comes without bytecode. Where that
+    /// was broken off, whoever uses it next does it.
+    pub(super) fn compile_library_later(&self, interpreter: &Interpreter) {
+        let marker = interpreter.prefix.join(COMPILED);
+        if !interpreter.stdlib.starts_with(self.0.data.interpreters()) || marker.exists() {
+            return;
+        }
+        let (environments, interpreter) = (self.clone(), interpreter.clone());
+        let name = interpreter.prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.in_background(format!("library-{name}").into(), async move {
             let inner = &environments.0;
-            let name = interpreter.prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let Ok(Some(_lock)) = Lock::try_take(&inner.compile_lock(&name), Sharing::Exclusive) else {
                 return;
             };
-            if !interpreter.stdlib.starts_with(inner.data.interpreters()) {
-                return;
-            }
             let mount = Mount::read_write(&interpreter.stdlib);
-            if let Err(error) = bytecode::compile(&inner.runner, &interpreter, mount).await {
+            let compiled = bytecode::compile(&inner.runner, &interpreter, mount).await;
+            let storage = |error| EnvironmentError::storage("the marker could not be written", &error);
+            if let Err(error) = compiled.and_then(|()| std::fs::write(marker, b"").map_err(storage)) {
                 tracing::warn!(%error, "a standard library could not be compiled to bytecode");
             }
         });
@@ -107,18 +146,26 @@ impl Environments {
         let postponed = Resolved { at: now(), ..resolved.clone() };
         self.remember(key, &postponed);
         let (this, key) = (self.clone(), key.clone());
-        let (interpreter, request) = (interpreter.clone(), request.clone());
-        tokio::spawn(async move {
+        let interpreter = interpreter.clone();
+        let request = EnvironmentRequest { niceness: bytecode::NICENESS, ..request.clone() };
+        self.in_background(format!("refresh-{key}").into(), async move {
             match this.build(&interpreter, &request, &Reporter::default()).await {
                 Ok(new) => {
-                    if let Err(error) = this.0.keep_resolution(&key, &new) {
-                        tracing::warn!(%error, "a new resolution could not be kept");
-                    }
+                    this.keep_new(&key, &new);
                     this.remember(&key, &new);
                 }
-                Err(error) => tracing::info!(%error, "resolving again failed; the earlier answer stays"),
+                Err(error) => {
+                    tracing::info!(%error, "resolving again failed; the earlier answer stays");
+                    this.keep_new(&key, &postponed);
+                }
             }
         });
+    }
+
+    fn keep_new(&self, key: &str, resolved: &Resolved) {
+        if let Err(error) = self.0.keep_resolution(key, resolved) {
+            tracing::warn!(%error, "a new resolution could not be kept");
+        }
     }
 
     /// Forgets an environment whose files have turned out to be gone, so that the next call builds it again.

@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug_span};
 
+use super::evidence;
 use super::failure;
 use super::overview::Overview;
 use super::pool::Pool;
@@ -255,8 +256,13 @@ impl Engine {
         if tier == Tier::None {
             notes.insert(0, "unconfined: this ran on the host without any isolation".to_owned());
         }
+        let mut limit = finished.outcome.limit;
         if finished.outcome.status == ExitStatus::Exited(1) {
             notes.extend(missing::in_run(&finished.stderr.text));
+            // Elsewhere it is the machine's own disk that may be full.
+            if matches!(tier, Tier::Full | Tier::Docker) {
+                limit = limit.or_else(|| evidence::limit_in(&finished.stderr.text, &self.settings.limits));
+            }
         }
         ExecutionReport {
             stdout: finished.stdout,
@@ -269,7 +275,7 @@ impl Engine {
             backend: facts.backend,
             tier,
             layers: finished.layers,
-            limit: finished.outcome.limit,
+            limit,
             usage: finished.outcome.usage,
             output: finished.output,
             notes,

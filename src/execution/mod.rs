@@ -4,6 +4,7 @@
 mod capture;
 mod check;
 mod engine;
+mod evidence;
 mod failure;
 pub mod missing;
 pub mod output;

@@ -115,10 +115,10 @@ impl Supervised {
     }
 
     /// What a run that has failed had reached, although it was kept within.
-    fn reached(&self, launch: &Launch) -> Option<LimitHit> {
+    fn reached(&mut self, launch: &Launch) -> Option<LimitHit> {
         let full = self.scratch.as_ref().is_some_and(Scratch::was_full);
         let disk = launch.plan.isolation.as_ref().map(|isolation| LimitHit::Disk(isolation.scratch_bytes));
-        disk.filter(|_| full).or_else(|| self.watcher.as_ref().and_then(Watcher::reached))
+        disk.filter(|_| full).or_else(|| self.watcher.as_mut().and_then(Watcher::reached))
     }
 
     fn serve(&mut self, asked: PollFlags) {

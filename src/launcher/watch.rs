@@ -104,9 +104,13 @@ impl Watcher {
         self.changes.lately()
     }
 
-    /// What a run that has failed had reached, although the kernel kept it within.
-    pub fn reached(&self) -> Option<LimitHit> {
-        self.plan.processes.filter(|_| self.crowded).map(LimitHit::Processes)
+    /// What a run that has failed had reached, although the kernel kept it within. A last look, since a script that fails
+    /// at the limit ends at once: its main program, which is gone by now, was one more.
+    pub fn reached(&mut self) -> Option<LimitHit> {
+        let limit = self.plan.processes?;
+        self.members.refresh();
+        let crowded = self.crowded || self.members.threads() + 1 >= limit;
+        crowded.then_some(LimitHit::Processes(limit))
     }
 
     fn uses_too_much_memory(&mut self, limit: u64) -> bool {

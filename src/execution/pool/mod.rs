@@ -83,15 +83,15 @@ impl Pool {
         }
     }
 
-    /// A run with this specification is over, or expected: others like it are likely. The environment stays in use as
-    /// long as something waits for it.
+    /// A run with this specification is over, or expected: others like it are likely. The environment stays as long as
+    /// something waits for it.
     pub fn keep(&self, spec: &SandboxSpec, environment: Environment) {
         let arrange = |environment: &Environment| {
             let modules: Arc<[String]> = environment.modules_among(&self.inner.preload).into();
             let spec = preload::with_modules(spec, &modules);
             poolable(environment).then_some(Start { spec, modules })
         };
-        if self.inner.shelves().keep(spec, environment, Instant::now(), arrange) {
+        if self.inner.shelves().keep(spec, environment.at_rest(), Instant::now(), arrange) {
             self.tend();
         }
     }
