@@ -135,7 +135,7 @@ async fn pass_through(
         Err(WaitError::Killed)
     };
     let ((), (), end) = tokio::join!(stdout, stderr, end);
-    let files = if args.save_figures.is_some() { output::left_by(running).await } else { Vec::new() };
+    let files = if args.save_figures.is_some() { output::left_by(running).await.output } else { Vec::new() };
     (end, files)
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::execution::ExecutionReport;
 use crate::sandbox::LimitHit;
 
-use super::shown::{Rest, Shown, both};
+use super::shown::{Shown, both};
 use super::{Bytes, notes_for, output, result};
 
 /// Words and fields for one run. Both streams together are cut to about `limit` bytes. Where there are files, `run` is the
@@ -21,7 +21,8 @@ pub fn report(
     let signal = report.status.signal().filter(|_| !report.timed_out).map(signal_name);
     let mut notes = notes_for(Some(report.tier), &report.notes);
     notes.extend(signal.iter().map(|signal| format!("ended by signal {signal}")));
-    notes.extend(stdout.notes("stdout", Rest::File).chain(stderr.notes("stderr", Rest::File)));
+    notes.extend(stdout.notes("stdout").chain(stderr.notes("stderr")));
+    notes.extend(output::unseen(&report.output, largest_image));
     let mut text = text(report, &stdout, &stderr, &notes);
     let mut fields = fields(report, &stdout, &stderr, &notes);
     if let Some(run) = run {
