@@ -31,6 +31,8 @@ pub struct Info {
     pub cells: u64,
     /// Packages that were installed, with their versions.
     pub packages: BTreeMap<String, String>,
+    /// How it ended, where it takes no calls any more.
+    pub ended: Option<Ended>,
 }
 
 /// Shared between the session and those who ask.
@@ -42,7 +44,8 @@ impl SharedInfo {
     pub fn new() -> Self {
         let now = Instant::now();
         let (cells, packages) = (0, BTreeMap::new());
-        Self(Arc::new(Mutex::new(Info { created: now, last_used: now, uses: 0, cells, packages })))
+        let info = Info { created: now, last_used: now, uses: 0, cells, packages, ended: None };
+        Self(Arc::new(Mutex::new(info)))
     }
 
     /// For a look or a change.
@@ -105,7 +108,8 @@ pub async fn work(
             break Ended::Closed;
         }
     };
-    // What waits is told by its way back being dropped.
+    // What waits is told by its way back being dropped, and finds the reason here.
+    info.lock().ended = Some(ended);
     drop(jobs);
     kernel.close().await;
     ended

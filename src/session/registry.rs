@@ -345,15 +345,20 @@ impl Sessions {
                 let _ = tell.send(done);
             })
         });
-        let jobs = {
+        let (jobs, info) = {
             let rows = self.table.rows();
-            rows.open.get(id).map(|row| row.jobs.clone()).ok_or_else(|| rows.missing(id))?
+            let row = rows.open.get(id).ok_or_else(|| rows.missing(id))?;
+            (row.jobs.clone(), row.info.clone())
+        };
+        let gone = || match info.lock().ended {
+            Some(how @ Ended::Idle(_)) => SessionError::Ended { id: id.to_string(), how },
+            _ => SessionError::Closing,
         };
         jobs.try_send(job).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => SessionError::Busy { waiting: QUEUE },
-            mpsc::error::TrySendError::Closed(_) => SessionError::Closing,
+            mpsc::error::TrySendError::Closed(_) => gone(),
         })?;
         drop(jobs);
-        told.await.map_err(|_| SessionError::Closing)?
+        told.await.map_err(|_| gone())?
     }
 }

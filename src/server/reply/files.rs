@@ -100,8 +100,11 @@ fn text_file(id: &SessionId, path: &WorkPath, offset: u64, size: u64, text: &str
     let mut answer = result(text.to_owned(), Value::Null);
     if offset > 0 || end < size {
         let more = if end < size { format!("; go on with offset {end}") } else { String::new() };
-        let note =
-            format!("bytes {offset} to {end} of {size}{more}; all of it is the resource {}", uri(id, path));
+        let note = if offset >= size {
+            format!("nothing is at offset {offset}: the file has {size} bytes")
+        } else {
+            format!("bytes {offset} to {end} of {size}{more}; all of it is the resource {}", uri(id, path))
+        };
         fields["notes"] = json!([note]);
         answer.content.push(ContentBlock::text(format!("--- note: {note} ---")));
         answer.content.push(ContentBlock::resource_link(resource(id, path, size)));
