@@ -38,6 +38,31 @@ impl Server {
         serde_json::from_str(&line).expect("JSON")
     }
 
+    /// Calls one tool and waits for its result.
+    pub fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.send(&json!({"jsonrpc": "2.0", "id": tool, "method": "tools/call", "params": params}));
+        loop {
+            let message = self.receive();
+            if message.get("id").is_some() {
+                return message["result"].clone();
+            }
+        }
+    }
+
+    /// Begins a call and waits until it tells of this phase.
+    pub fn begin(&mut self, arguments: &Value, phase: &str) {
+        let params = json!({"name": "execute_python", "arguments": arguments, "_meta": {"progressToken": 1}});
+        self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+        loop {
+            let message = self.receive();
+            if message.to_string().contains(phase) {
+                return;
+            }
+            assert!(message.get("id").is_none(), "it ended before {phase}: {message}");
+        }
+    }
+
     /// Sends that many calls at once and waits for all replies.
     pub fn calls(&mut self, count: i64, arguments: &Value) -> Vec<Value> {
         for id in 1..=count {

@@ -12,7 +12,7 @@ use crate::stage::{Index, Stage, describe, size, wheel};
 const SOON: Duration = Duration::from_secs(30);
 
 /// Waits for what is done in the background.
-fn wait_for(what: &str, done: impl Fn() -> bool) {
+pub fn wait_for(what: &str, done: impl Fn() -> bool) {
     let begun = Instant::now();
     while !done() {
         assert!(begun.elapsed() < SOON, "{what} did not come about within {SOON:?}");
@@ -123,6 +123,37 @@ fn installations_that_fail_leave_no_more_than_the_bound() {
         assert!(answer[0].to_string().contains("--cache-size"), "{answer:?}");
     }
     wait_for("the size bound", || size(&stage.data()) <= 100 << 20);
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_prepares_leaves_nothing_that_runs_or_stays() {
+    let large =
+        json!({"name": "large", "version": "1", "files": {"large.py": "VERSION = '1'"}, "megabytes": 150});
+    let index = Index::of(&[large, wheel("alpha", "1.0")]);
+    let stage = Stage::new(&index.at("/simple"));
+    let home = stage.home().to_str().expect("UTF-8").to_owned();
+    let processes = || {
+        let lines = std::fs::read_dir("/proc").expect("there").flatten();
+        let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        lines.filter(|line| String::from_utf8_lossy(line).contains(&home)).count()
+    };
+    let arguments = json!({"script": "import large, alpha; print('VERSION=' + large.VERSION)",
+        "dependencies": ["large", "alpha"], "timeout_seconds": 100});
+    for phase in ["resolving dependencies", "downloading and installing packages"] {
+        let mut server = Server::start(&stage, &[]);
+        server.begin(&arguments, phase);
+        wait_for("uv", || processes() > 0);
+        drop(server);
+        wait_for("the end of uv", || processes() == 0);
+        let environments = stage.data().join("environments");
+        let half = |path: &&std::path::PathBuf| path.starts_with(&environments) && path.ends_with("large.py");
+        assert_eq!(stage.kept().keys().find(half), None, "{phase}");
+    }
+    let mut server = Server::start(&stage, &[]);
+    let answer = &server.calls(1, &arguments)[0];
+    assert!(answer.to_string().contains("VERSION=1"), "{answer}");
+    let jobs = || std::fs::read_dir(stage.data().join("jobs")).expect("there").count();
+    wait_for("the sweep", || jobs() == 0);
 }
 
 #[test]
