@@ -475,6 +475,46 @@ mod over_mcp {
         assert_eq!(names, wanted);
     }
 
+    /// The table between two markers of the README; `UPDATE_SNAPSHOTS=1` writes it.
+    fn readme_has(name: &str, table: &str) {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+        let readme = std::fs::read_to_string(path).expect("the README");
+        let (begin, end) = (format!("<!-- {name}:begin -->\n"), format!("<!-- {name}:end -->"));
+        let (before, rest) = readme.split_once(&begin).expect("the first marker");
+        let (stands, after) = rest.split_once(&end).expect("the second marker");
+        if stands != table && std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            std::fs::write(path, format!("{before}{begin}{table}{end}{after}")).expect("written");
+        } else {
+            assert_eq!(stands, table, "run with UPDATE_SNAPSHOTS=1 if that is meant");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_readme_tells_what_the_tools_take_of_a_conversation() {
+        use mcp_python_exec_sandbox::settings::{Settings, ToolFamily};
+        use std::fmt::Write as _;
+        let mut table =
+            "| `--tools` | tools | bytes of their list | tokens, about | bytes of the instructions |\n\
+                         |---|---|---|---|---|\n"
+                .to_owned();
+        for (name, tools) in [
+            ("`execute`", vec![ToolFamily::Execute]),
+            ("`sandbox`", vec![ToolFamily::Sandbox]),
+            ("all", vec![ToolFamily::Execute, ToolFamily::Sandbox]),
+        ] {
+            let made = sessions(SessionSettings::default());
+            let settings = Settings { tools, ..settings() };
+            let mut client = Client::connect_to(settings, 1 << 16, Some(made.sessions));
+            let greeting = client.initialize("2025-06-18").await;
+            let list = client.ask(1, "tools/list", json!({})).await["result"].clone();
+            let number = list["tools"].as_array().map_or(0, Vec::len);
+            let bytes = list.to_string().len();
+            let said = greeting["result"]["instructions"].as_str().map_or(0, str::len);
+            let _ = writeln!(table, "| {name} | {number} | {bytes} | {} | {said} |", bytes.div_ceil(4));
+        }
+        readme_has("sizes", &table);
+    }
+
     #[tokio::test]
     async fn another_interpreter_serves_every_tool() {
         let (mut client, _) = client().await;
