@@ -10,6 +10,7 @@ pub mod linux;
 pub mod machine;
 #[cfg(native)]
 pub mod none;
+pub mod reserved;
 pub mod select;
 pub mod spec;
 pub mod volumes;
