@@ -43,10 +43,10 @@ fn a_terminal_shows_what_a_pipe_does() {
         .output();
     match shown {
         Ok(shown) => {
-            assert_eq!((shown.status.code(), stdout(&shown).replace("\r\n", "\n")), (Some(0), piped))
+            assert_eq!((shown.status.code(), stdout(&shown).replace("\r\n", "\n")), (Some(0), piped));
         }
         Err(error) => {
-            crate::skipped::skipped(format_args!("on a terminal: script cannot be started: {error}"))
+            crate::skipped::skipped(format_args!("on a terminal: script cannot be started: {error}"));
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::session::{CellEnd, CellReport, FormBody, SessionId, Shown};
 use crate::workspace::path::WorkPath;
 
 use super::session::{resource, uri};
-use super::shown::{WIDTH, both_within, file, narrowed, width};
+use super::shown::{WIDTH, file, narrowed, streams_within, width};
 use super::{one_line, output, result};
 
 /// What a traceback takes at most.
@@ -40,7 +40,8 @@ impl Fitted {
                 narrowed(&error.value, ERROR_VALUE).map_or_else(|| error.value.clone(), |(text, _)| text);
             if let Some((text, out)) = narrowed(&error.traceback, ERROR) {
                 said.push(left_out("traceback", out));
-                files.extend(file("traceback", std::mem::replace(&mut error.traceback, text)));
+                files.extend(file("traceback", &error.traceback));
+                error.traceback = text;
             }
             room -= width(&error.traceback) + width(&error.value);
         }
@@ -49,10 +50,10 @@ impl Fitted {
         let (used, note) = fit_values(&mut report.results, values, &mut files);
         said.extend(note);
         room -= used;
-        let (stdout, stderr) = both_within(&report.stdout, &report.stderr, limit, room);
-        said.extend(stdout.notes("stdout").chain(stderr.notes("stderr")));
-        files.extend(stdout.file("stdout").into_iter().chain(stderr.file("stderr")));
-        (report.stdout.text, report.stderr.text) = (stdout.text, stderr.text);
+        let streams = streams_within(&report.stdout, &report.stderr, limit, room);
+        said.extend(streams.notes());
+        files.extend(streams.files());
+        (report.stdout.text, report.stderr.text) = (streams.stdout.text, streams.stderr.text);
         report.notes = fit_notes(said);
         Self { report, files }
     }
@@ -85,7 +86,7 @@ fn fit_values(values: &mut Vec<Shown>, room: usize, files: &mut Vec<OutputFile>)
     }
     values.truncate(kept);
     let note = (cut || kept < whole.len()).then(|| {
-        files.extend(file("results", all_texts(&whole)));
+        files.extend(file("results", &all_texts(&whole)));
         let number = whole.len();
         format!("{kept} of {number} values are shown, not all of them whole; results.txt has their texts")
     });

@@ -69,11 +69,11 @@ impl ExecuteTools {
         }
         Ok(match result {
             Ok(mut report) => {
-                let long = reply::long_streams(&report.stdout, &report.stderr, self.max_output_bytes);
+                let streams = reply::streams(&report.stdout, &report.stderr, self.max_output_bytes);
                 // What is left out of the text is named before what the script left.
-                report.output.splice(0..0, long);
+                report.output.splice(0..0, streams.files());
                 let run = self.runs.keep(&report.output);
-                reply::report(&report, self.max_output_bytes, run, self.max_image_bytes)
+                reply::report(&report, &streams, run, self.max_image_bytes)
             }
             Err(error) => reply::failure(&error),
         })
