@@ -20,9 +20,8 @@ pub fn give_back() -> io::Result<()> {
     for part in untouched(&table, give_back as *const () as usize) {
         // SAFETY: the range is a private mapping of a file that is never written to (constants from the beginning of the
         // file, and code), so every page that is dropped is read from the file again, the same.
-        let done = unsafe {
-            libc::madvise(part.start as *mut c_void, part.end - part.start, libc::MADV_DONTNEED)
-        };
+        let done =
+            unsafe { libc::madvise(part.start as *mut c_void, part.end - part.start, libc::MADV_DONTNEED) };
         if done != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -34,7 +33,9 @@ pub fn give_back() -> io::Result<()> {
 /// at the start are read-only by now, but not the file's any more: they lie behind the code.
 fn untouched(table: &str, address: usize) -> Vec<Mapping<'_>> {
     let all: Vec<_> = table.lines().filter_map(mapping).collect();
-    let Some(code) = all.iter().find(|one| (one.start..one.end).contains(&address)) else { return Vec::new() };
+    let Some(code) = all.iter().find(|one| (one.start..one.end).contains(&address)) else {
+        return Vec::new();
+    };
     let path = code.path;
     let is_constant = |one: &Mapping<'_>| one.offset == 0 && one.access == "r--p";
     let is_code = |one: &Mapping<'_>| one.access == "r-xp";
