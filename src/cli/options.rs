@@ -48,7 +48,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub max_timeout: u64,
     /// Seconds for a call that names no timeout
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub default_timeout: u64,
     /// Bytes kept of standard output, and of standard error; at least 1024
     #[arg(long, global = true, value_name = "BYTES", default_value_t = 102_400, value_parser = clap::value_parser!(u64).range(1024..=64 << 20))]
