@@ -11,13 +11,16 @@ use super::progress::Line;
 use super::{TIMED_OUT, audit, close, engine, fail, figures, print, read_script, words};
 use crate::audit::{Caller, Entry, Outcome};
 use crate::cli::RunArgs;
+use crate::execution::missing;
 use crate::execution::output::{self, OutputFile};
 use crate::execution::{Engine, ExecutionRequest, Progress, ProgressSink};
-use crate::sandbox::{self, OutputStream, Running, StartError, WaitError};
+use crate::sandbox::{self, ExitStatus, OutputStream, Running, StartError, WaitError};
 use crate::settings::Settings;
 
 /// Bytes passed on at once: the size of a pipe's buffer.
 const CHUNK: usize = 64 << 10;
+/// Bytes of the end of a stream that are looked at.
+const LAST_WORDS: usize = 4 << 10;
 
 /// Runs one script. Ends with the script's own exit code, 128 and the signal where one ended it, 124 after a timeout,
 /// 125 where nothing was run.
@@ -134,8 +137,13 @@ async fn pass_through(
         let _ = running.control.wait().await;
         Err(WaitError::Killed)
     };
-    let ((), (), end) = tokio::join!(stdout, stderr, end);
-    let files = if args.save_figures.is_some() { output::left_by(running).await } else { Vec::new() };
+    let (_, words, end) = tokio::join!(stdout, stderr, end);
+    if matches!(&end, Ok(end) if end.status == ExitStatus::Exited(1))
+        && let Some(hint) = missing::at_terminal(&String::from_utf8_lossy(&words))
+    {
+        eprintln!("note: {hint}");
+    }
+    let files = if args.save_figures.is_some() { output::left_by(running).await.output } else { Vec::new() };
     (end, files)
 }
 
@@ -181,15 +189,19 @@ fn save_figures(files: &[OutputFile], args: &RunArgs) {
     }
 }
 
-/// Passes a stream on as it comes. Where the reader is gone the rest is read and dropped, so that the script can end.
-async fn copy(mut from: OutputStream, mut to: impl AsyncWrite + Unpin, line: &Line) {
+/// Passes a stream on as it comes, and gives its end. Where the reader is gone the rest is read and dropped, so that the
+/// script can end.
+async fn copy(mut from: OutputStream, mut to: impl AsyncWrite + Unpin, line: &Line) -> Vec<u8> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut chunk = vec![0; CHUNK];
-    let mut wanted = true;
+    let (mut wanted, mut last) = (true, Vec::new());
     while let Ok(size @ 1..) = from.read(&mut chunk).await {
         line.clear();
         if wanted {
             wanted = to.write_all(&chunk[..size]).await.is_ok() && to.flush().await.is_ok();
         }
+        last.extend_from_slice(&chunk[size.saturating_sub(LAST_WORDS)..size]);
+        last.drain(..last.len().saturating_sub(LAST_WORDS));
     }
+    last
 }

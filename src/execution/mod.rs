@@ -6,6 +6,7 @@ mod check;
 mod engine;
 mod evidence;
 mod failure;
+mod figures;
 pub mod missing;
 pub mod output;
 mod pool;
