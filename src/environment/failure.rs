@@ -236,7 +236,9 @@ impl EnvironmentError {
         if let Self::Unreachable { reason, .. } = &mut self
             && reason.contains("certificate")
         {
-            notes.iter().for_each(|note| reason.extend([" (", note, ")"]));
+            for note in notes {
+                reason.extend([" (", note, ")"]);
+            }
         }
         self
     }
