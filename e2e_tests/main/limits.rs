@@ -137,13 +137,17 @@ fn a_fork_bomb() {
 
 #[test]
 fn a_storm_of_threads() {
-    // Each thread reserves 8 MiB for its stack.
-    let mut server = Server::start(&["--pool-size", "0", "--memory-limit", "1G", "--max-processes", "64"]);
-    let bomb = "import threading\nwhile on():\n    \
+    // Each thread reserves 8 MiB for its stack: all of them together twice the memory of the run.
+    let mut server = Server::start(&["--pool-size", "0"]);
+    let bomb = "import threading\nnumber = 1\nwhile on():\n    \
                 try: threading.Thread(target=time.sleep, args=(15,), daemon=True).start()\n    \
-                except RuntimeError:\n        time.sleep(0.1)\n        sys.exit(1)";
+                except RuntimeError:\n        print(number, flush=True)\n        time.sleep(0.1)\n        sys.exit(1)\n    \
+                number += 1";
     let result = set_off(&mut server, bomb);
-    assert_eq!(limit(&result), "processes 64", "{result}");
+    assert_eq!(limit(&result), "processes 512", "{result}");
+    let number: u32 = result["structuredContent"]["stdout"].as_str().unwrap_or_default().trim().parse().expect("told");
+    assert!((500..=515).contains(&number), "{number} threads");
+    assert!(text(&result).contains("--- note: the server's flag --max-processes allows more ---"), "{result}");
 }
 
 #[test]
@@ -171,6 +175,8 @@ fn a_flood_of_descriptors_and_of_output() {
     let mut server = Server::start(&FLAGS);
     let result = set_off(&mut server, "kept = []\nwhile on(): kept.append(os.pipe())");
     assert!(text(&result).contains("Too many open files"), "{result}");
+    assert_eq!(limit(&result), "open files 64", "{result}");
+    assert!(text(&result).contains("--max-open-files allows more"), "{result}");
     let result = set_off(&mut server, "for _ in range(100): sys.stdout.write('x' * (1 << 20))");
     assert_eq!(result["structuredContent"]["exit_code"], 0, "{result}");
 }

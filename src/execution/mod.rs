@@ -4,7 +4,7 @@
 mod capture;
 mod check;
 mod engine;
-mod evidence;
+pub mod evidence;
 mod failure;
 pub mod missing;
 pub mod output;
