@@ -25,6 +25,8 @@ pub struct Settings {
     pub python: Option<PythonVersion>,
     /// The backend.
     pub backend: Backend,
+    /// Who chose it. A default goes on to containers where it cannot be used.
+    pub backend_choice: Choice,
     /// The lowest tier that is accepted at start.
     pub require: Option<Tier>,
     /// The image of the Docker backend, where the user names one.

@@ -28,8 +28,8 @@ pub struct Options {
     #[arg(long, global = true, value_name = "VERSION")]
     pub python_version: Option<PythonVersion>,
     /// How scripts are isolated
-    #[arg(long, global = true, value_enum, default_value_t = default_backend())]
-    pub sandbox_backend: Backend,
+    #[arg(long, global = true, value_enum, default_value_t = AskedBackend::Auto)]
+    pub sandbox_backend: AskedBackend,
     /// Refuse to start where the sandbox promises less than this
     #[arg(long, global = true, value_enum, value_name = "TIER")]
     pub require_sandbox: Option<RequiredTier>,
@@ -216,9 +216,30 @@ impl From<RequiredTier> for Tier {
     }
 }
 
-/// Native on Linux, containers elsewhere.
-fn default_backend() -> Backend {
-    if cfg!(target_os = "linux") { Backend::Native } else { Backend::Docker }
+/// Backends that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AskedBackend {
+    /// This system's own means; containers where they cannot be had
+    Auto,
+    /// This system's own means (on Linux), and nothing else
+    Native,
+    /// Containers
+    Docker,
+    /// No isolation at all
+    None,
+}
+
+impl AskedBackend {
+    /// The backend, and whether the user chose it. Elsewhere than on Linux the native one is containers.
+    fn backend(self) -> (Backend, Choice) {
+        let native = if cfg!(target_os = "linux") { Backend::Native } else { Backend::Docker };
+        match self {
+            Self::Auto => (native, Choice::Default),
+            Self::Native => (native, Choice::User),
+            Self::Docker => (Backend::Docker, Choice::User),
+            Self::None => (Backend::None, Choice::User),
+        }
+    }
 }
 
 impl Options {
@@ -257,10 +278,11 @@ impl Options {
             niceness: 0,
         };
         machine::THIS.allows(&limits).map_err(conflict)?;
-        let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");
+        let (backend, backend_choice) = self.sandbox_backend.backend();
         Ok(Settings {
             python: self.python_version,
-            backend: if native_is_docker { Backend::Docker } else { self.sandbox_backend },
+            backend,
+            backend_choice,
             require: self.require_sandbox.map(Tier::from),
             docker_image: self.docker_image,
             seccomp_policy: self.seccomp_policy,

@@ -50,6 +50,11 @@ pub trait Sandbox: Send + Sync {
         None
     }
 
+    /// What of this machine this backend makes sandboxes of, part by part, also where it cannot be used.
+    fn parts(&self) -> Vec<facts::Part> {
+        Vec::new()
+    }
+
     /// Whether runs can be kept within these limits; tells what is missing where they cannot.
     fn carries(&self, _limits: &spec::Limits) -> Result<(), facts::Refusal> {
         Ok(())

@@ -31,6 +31,7 @@ pub fn settings() -> Settings {
     Settings {
         python: None,
         backend: Backend::Native,
+        backend_choice: Choice::Default,
         require: None,
         docker_image: None,
         seccomp_policy: None,
@@ -91,6 +92,7 @@ pub fn overview() -> Overview {
         platform: "Linux 6.18 x86_64".into(),
         backend: Backend::Native,
         tier: Ok(Tier::Full),
+        shortfall: None,
         layers: report().layers,
         network: Network::Host,
         limits: Limits::default(),

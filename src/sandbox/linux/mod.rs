@@ -25,7 +25,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::facts::{Backend, Facts, LayerState, LayerStatus, Refusal, Tier};
+use super::facts::{Backend, Facts, LayerState, LayerStatus, Part, Refusal, Tier};
 use super::spec::{Access, Limits, MountSource, Role, SandboxSpec};
 use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
 use crate::seccomp::folder::OwnPolicy;
@@ -47,7 +47,7 @@ pub struct LinuxSandbox {
     /// Where control groups for runs are made, or why they cannot be.
     groups: Result<Groups, String>,
     facts: Facts,
-    /// Why the next better tier cannot be had.
+    /// Why there is no full tier.
     shortfall: Option<Refusal>,
     /// Why the server cannot connect for runs, where it cannot.
     outbound: Result<(), String>,
@@ -245,6 +245,10 @@ impl Sandbox for LinuxSandbox {
         self.shortfall.as_ref()
     }
 
+    fn parts(&self) -> Vec<Part> {
+        observe::parts(self.shortfall.as_ref(), &self.groups)
+    }
+
     fn carries(&self, limits: &Limits) -> Result<(), Refusal> {
         let missing = match &self.groups {
             _ if limits.cpu_percent.is_none() => return Ok(()),
@@ -254,8 +258,7 @@ impl Sandbox for LinuxSandbox {
         };
         Err(Refusal {
             reason: format!("--cpu-limit needs a control group ({missing})"),
-            remedy: "Start the server by systemd-run --user --scope -p Delegate=yes, as root, or without --cpu-limit"
-                .to_owned(),
+            remedy: format!("{}, or without --cpu-limit", groups::REMEDY),
         })
     }
 
