@@ -94,6 +94,7 @@ properties! {
     set_user_id_files
     shared_memory
     standard_input
+    supplementary_groups
     surfaces
     symbolic_links
     sys_folder

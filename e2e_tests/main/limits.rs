@@ -181,6 +181,38 @@ fn a_flood_of_descriptors_and_of_output() {
     assert_eq!(result["structuredContent"]["exit_code"], 0, "{result}");
 }
 
+/// Processor time of four spinning processes for each second that they had, in hundredths.
+fn spin(flags: &[&str]) -> std::process::Output {
+    let script = "import os, time\nstart = time.monotonic()\nfor _ in range(4):\n    \
+                  if os.fork() == 0:\n        while time.monotonic() < start + 3: pass\n        os._exit(0)\n\
+                  for _ in range(4): os.wait()\nspent = os.times()\n\
+                  print(round(100 * (spent.children_user + spent.children_system) / (time.monotonic() - start)))";
+    let mut command = std::process::Command::new(crate::client::binary());
+    command.args(["run", "-"]).args(flags).args(crate::client::common_flags(flags));
+    let piped = std::process::Stdio::piped;
+    let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn().expect("it starts");
+    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), script.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn processor_time_is_kept_within_its_limit_or_refused_at_start() {
+    let limited = spin(&["--cpu-limit", "0.2"]);
+    let said = String::from_utf8_lossy(&limited.stderr).into_owned();
+    if limited.status.code() == Some(125) && !rustix::process::getuid().is_root() {
+        assert!(said.contains("--cpu-limit needs a control group"), "{said}");
+        assert!(said.contains("systemd-run --user --scope"), "{said}");
+        return;
+    }
+    let hundredths = |output: &std::process::Output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.trim().parse::<u32>().unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let (limited, free) = (hundredths(&limited), hundredths(&spin(&[])));
+    assert!((5..=30).contains(&limited), "{limited} hundredths of a processor");
+    assert!(free > 40, "without a limit {free} hundredths, so nothing is proved");
+}
+
 #[test]
 fn a_killed_server_leaves_no_control_group() {
     let mut server = Server::start(&FLAGS);
