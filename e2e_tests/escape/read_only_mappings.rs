@@ -41,9 +41,11 @@ attempt("made writable later", protected)
 
 def through_a_pipe():
     # A file of its own: where the kernel is not mended, nothing else is harmed.
-    with open(SCRATCH + "/piped", "wb") as file:
+    piped = f"{SCRATCH}/piped-{os.getpid()}"
+    with open(piped, "wb") as file:
         file.write(b"x" * 4096)
-    source = os.open(SCRATCH + "/piped", os.O_RDONLY)
+    source = os.open(piped, os.O_RDONLY)
+    os.unlink(piped)
     read, write = os.pipe()
     os.write(write, b"x" * 65536)
     os.read(read, 65536)
@@ -51,12 +53,13 @@ def through_a_pipe():
     offset = ctypes.c_long(1)
     syscall("splice", source, offset, write, 0, 1, 0)
     os.write(write, b"escape")
-    return "unchanged" if open(SCRATCH + "/piped", "rb").read() == b"x" * 4096 else "changed"
+    return "unchanged" if os.pread(source, 8192, 0) == b"x" * 4096 else "changed"
 
 attempt("through a pipe", through_a_pipe)
 
 def own():
-    with open(SCRATCH + "/mapped", "w+b") as file:
+    with open(f"{SCRATCH}/mapped-{os.getpid()}", "w+b") as file:
+        os.unlink(file.name)
         file.write(b"x" * 4096)
         file.flush()
         with mmap.mmap(file.fileno(), 4096) as page:

@@ -145,9 +145,13 @@ fn a_storm_of_threads() {
                 number += 1";
     let result = set_off(&mut server, bomb);
     assert_eq!(limit(&result), "processes 512", "{result}");
-    let number: u32 = result["structuredContent"]["stdout"].as_str().unwrap_or_default().trim().parse().expect("told");
+    let number: u32 =
+        result["structuredContent"]["stdout"].as_str().unwrap_or_default().trim().parse().expect("told");
     assert!((500..=515).contains(&number), "{number} threads");
-    assert!(text(&result).contains("--- note: the server's flag --max-processes allows more ---"), "{result}");
+    assert!(
+        text(&result).contains("--- note: the server's flag --max-processes allows more ---"),
+        "{result}"
+    );
 }
 
 #[test]
@@ -197,7 +201,7 @@ fn spin(flags: &[&str]) -> std::process::Output {
 
 #[test]
 fn processor_time_is_kept_within_its_limit_or_refused_at_start() {
-    let limited = spin(&["--cpu-limit", "0.2"]);
+    let limited = spin(&["--cpu-limit", "0.1"]);
     let said = String::from_utf8_lossy(&limited.stderr).into_owned();
     if limited.status.code() == Some(125) && !rustix::process::getuid().is_root() {
         assert!(said.contains("--cpu-limit needs a control group"), "{said}");
@@ -208,9 +212,11 @@ fn processor_time_is_kept_within_its_limit_or_refused_at_start() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         text.trim().parse::<u32>().unwrap_or_else(|_| panic!("{output:?}"))
     };
-    let (limited, free) = (hundredths(&limited), hundredths(&spin(&[])));
-    assert!((5..=30).contains(&limited), "{limited} hundredths of a processor");
-    assert!(free > 40, "without a limit {free} hundredths, so nothing is proved");
+    let limited = hundredths(&limited);
+    assert!(limited <= 15, "{limited} hundredths of a processor");
+    // Others may use the processors, too: the most of a few runs counts.
+    let free = (0..5).map(|_| hundredths(&spin(&[]))).find(|free| *free > 20);
+    assert!(free.is_some(), "no more without a limit, so nothing is proved");
 }
 
 #[test]

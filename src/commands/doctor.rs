@@ -60,11 +60,8 @@ pub async fn doctor(settings: Settings, as_json: bool) -> ExitCode {
     };
     let lines = lines(&seen);
     let usable = lines.iter().all(|line| line.mark != Mark::Bad);
-    let text = if as_json {
-        in_json(&seen.overview, &lines)
-    } else {
-        in_words(&lines, look(&std::io::stdout()))
-    };
+    let text =
+        if as_json { in_json(&seen.overview, &lines) } else { in_words(&lines, look(&std::io::stdout())) };
     match (print(&text), usable) {
         (printed, true) => printed,
         _ => ExitCode::FAILURE,
@@ -136,9 +133,7 @@ fn stands(name: &str, state: &LayerState, plainly: &str) -> Line {
         LayerState::Partial(missing) => {
             Line { mark: Mark::Weak, ..good(name, &format!("in part: {missing}")) }
         }
-        LayerState::Absent(reason) => {
-            Line { mark: Mark::Weak, ..good(name, &format!("absent: {reason}")) }
-        }
+        LayerState::Absent(reason) => Line { mark: Mark::Weak, ..good(name, &format!("absent: {reason}")) },
     }
 }
 
@@ -214,8 +209,10 @@ mod tests {
             warming: "disabled".to_owned(),
             notes: vec!["a folder is not used".to_owned()],
         };
-        let parts =
-            vec![Part::there("landlock", Some("ABI 7".to_owned())), Part::missing(CONTROL_GROUPS, &refusal())];
+        let parts = vec![
+            Part::there("landlock", Some("ABI 7".to_owned())),
+            Part::missing(CONTROL_GROUPS, &refusal()),
+        ];
         let pythons = vec![("3.13.2".to_owned(), "/p/python3.13".into()), ("3.11.2".to_owned(), "/q".into())];
         Seen { overview, parts, pythons, docker: Err(refusal()) }
     }
@@ -243,7 +240,10 @@ mod tests {
         seen.overview.layers =
             vec![LayerStatus { name: "landlock".to_owned(), state: LayerState::Partial("old".to_owned()) }];
         let words = in_words(&lines(&seen), Look::Plain);
-        assert!(words.contains("note sandbox: native, tier confined: refused\n     -> Allow it\n"), "{words}");
+        assert!(
+            words.contains("note sandbox: native, tier confined: refused\n     -> Allow it\n"),
+            "{words}"
+        );
         assert!(words.contains("note landlock: in part: old\nnote control groups: absent"), "{words}");
     }
 

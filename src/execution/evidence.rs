@@ -1,8 +1,8 @@
 //! What a failed script's last words tell about a limit. The sandbox looks at its limits from time to time, and a script
 //! that is refused space and ends at once can be gone before the next look.
 
-use crate::sandbox::{LimitHit, Tier};
 use crate::sandbox::spec::Limits;
+use crate::sandbox::{LimitHit, Tier};
 
 /// How an exception begins that tells of a limit, and which.
 const NAMES: [(&str, fn(&Limits) -> LimitHit); 4] = [

@@ -243,13 +243,22 @@ mod tests {
             assert_eq!(files.contains(AccessFs::Refer), abi >= REFER_SINCE, "{abi}");
             assert_eq!(files.contains(AccessFs::Truncate), abi >= TRUNCATE_SINCE, "{abi}");
             assert_eq!(files.contains(AccessFs::IoctlDev), abi >= REQUESTS_SINCE, "{abi}");
-            assert_eq!(ports.contains(AccessNet::BindTcp | AccessNet::ConnectTcp), abi >= PORTS_SINCE, "{abi}");
+            assert_eq!(
+                ports.contains(AccessNet::BindTcp | AccessNet::ConnectTcp),
+                abi >= PORTS_SINCE,
+                "{abi}"
+            );
             let both = Scope::Signal | Scope::AbstractUnixSocket;
             assert_eq!(scopes.contains(both), abi >= SCOPES_SINCE, "{abi}");
 
             let few = handled(&moves, abi);
-            assert_eq!(few.files, if abi >= REFER_SINCE { AccessFs::Refer.into() } else { BitFlags::empty() });
-            assert!(!few.ports.contains(AccessNet::BindTcp) && !few.scopes.contains(Scope::AbstractUnixSocket));
+            assert_eq!(
+                few.files,
+                if abi >= REFER_SINCE { AccessFs::Refer.into() } else { BitFlags::empty() }
+            );
+            assert!(
+                !few.ports.contains(AccessNet::BindTcp) && !few.scopes.contains(Scope::AbstractUnixSocket)
+            );
         }
         assert_eq!(handled(&all, 200), handled(&all, NEWEST));
     }
@@ -320,7 +329,9 @@ mod tests {
     impl Ground {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a temporary folder");
-            for (name, text) in [("one", None), ("other", None), ("one/file", Some("")), ("read", Some("text"))] {
+            for (name, text) in
+                [("one", None), ("other", None), ("one/file", Some("")), ("read", Some("text"))]
+            {
                 let path = folder.path().join(name);
                 match text {
                     None => std::fs::create_dir(path).expect("made"),
@@ -402,7 +413,10 @@ mod tests {
             // A domain holds for the thread that enters it, and for nobody else.
             let reach = std::thread::scope(|scope| {
                 let restricted = scope.spawn(|| apply(&plan, abi).map(|_| ground.reach()));
-                restricted.join().expect("it ends").unwrap_or_else(|failed| panic!("{abi}: {}", failed.0.detail))
+                restricted
+                    .join()
+                    .expect("it ends")
+                    .unwrap_or_else(|failed| panic!("{abi}: {}", failed.0.detail))
             });
             assert_eq!(reach, Reach::at(abi), "ABI {abi}");
         }

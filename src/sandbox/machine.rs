@@ -76,7 +76,8 @@ impl Machine {
     /// Whether limits make sense here; says what to do where one does not.
     pub fn allows(&self, limits: &Limits) -> Result<(), String> {
         // What a machine has is no round number.
-        let bytes = |number: u64| Bytes(if number >> 20 == 0 { number } else { number >> 20 << 20 }).to_string();
+        let bytes =
+            |number: u64| Bytes(if number >> 20 == 0 { number } else { number >> 20 << 20 }).to_string();
         let plain = |number: u64| number.to_string();
         within("--memory-limit", limits.memory, LEAST_MEMORY, self.memory, bytes)?;
         // The files of a run lie in memory wherever it has a file system of its own.

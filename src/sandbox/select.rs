@@ -219,8 +219,7 @@ mod tests {
     #[tokio::test]
     async fn a_backend_that_cannot_be_used_is_never_replaced() {
         let docker = DockerOptions { image: Some("no-such-image-anywhere:0".to_owned()), folder: None };
-        let asked =
-            Asked { backend: Backend::Docker, choice: Choice::User, required: Some(Tier::Docker) };
+        let asked = Asked { backend: Backend::Docker, choice: Choice::User, required: Some(Tier::Docker) };
         let error = select(asked, &docker, None).await.err().expect("it cannot be met");
         assert!(error.to_string().contains("--require-sandbox docker cannot be met"), "{error}");
     }

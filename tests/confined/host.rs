@@ -101,9 +101,8 @@ impl Place {
         let (caller, refusal) = (self.caller, self.refusal);
         let become_it = move || match refusal {
             Refusal::Namespaces => become_caller(caller).and_then(|()| refuse_namespaces(None)),
-            Refusal::NamespacesAndLandlock => {
-                become_caller(caller).and_then(|()| refuse_namespaces(Some(libc::SYS_landlock_create_ruleset)))
-            }
+            Refusal::NamespacesAndLandlock => become_caller(caller)
+                .and_then(|()| refuse_namespaces(Some(libc::SYS_landlock_create_ruleset))),
             Refusal::FreshProc => cover_proc().and_then(|()| become_caller(caller)),
         };
         // SAFETY: between fork and exec only system calls are made, with data on the stack.

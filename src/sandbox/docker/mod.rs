@@ -127,7 +127,13 @@ impl DockerSandbox {
             });
         }
         let layers = if tier.is_ok() { promised(policy) } else { Vec::new() };
-        Self { facts: Facts { backend: Backend::Docker, tier, layers }, image, usable, shortfall: None, parts: Vec::new() }
+        Self {
+            facts: Facts { backend: Backend::Docker, tier, layers },
+            image,
+            usable,
+            shortfall: None,
+            parts: Vec::new(),
+        }
     }
 
     /// The same, for where another backend was to be used and cannot be.

@@ -175,7 +175,9 @@ impl Driver {
             let _ = timeout(END_TAKES, control.wait()).await;
         }
         match (by_itself.as_ref().map(|outcome| (outcome.limit, outcome.status)), why) {
-            (Some((Some(limit), _)), _) => format!("it reached a limit: {limit} ({} allows more)", limit.flag()),
+            (Some((Some(limit), _)), _) => {
+                format!("it reached a limit: {limit} ({} allows more)", limit.flag())
+            }
             (Some((None, ExitStatus::Signaled(signal))), _) => {
                 format!("its main process was ended by signal {signal}")
             }
