@@ -24,6 +24,7 @@ fn run_spec() -> SandboxSpec {
         mounts: vec![volume("environment-1", "/environment", Access::ReadOnly)],
         files: vec![InlineFile { path: "script.py".into(), content: b"print('hello')\n"[..].into() }],
         network: Network::None,
+        named_servers: Vec::new(),
         limits: Limits { cpu_percent: Some(150), ..Limits::default() },
         channel: false,
     }
@@ -41,6 +42,7 @@ fn prepare_spec() -> SandboxSpec {
             volume("environment-1", "/environment", Access::ReadWrite),
         ],
         network: Network::Host,
+        named_servers: Vec::new(),
         limits: Limits::default(),
         ..run_spec()
     }

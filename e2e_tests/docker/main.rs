@@ -100,6 +100,7 @@ fn spec(script: &str) -> SandboxSpec {
         mounts: Vec::new(),
         files: vec![InlineFile { path: "script.py".into(), content: script.as_bytes().into() }],
         network: Network::None,
+        named_servers: Vec::new(),
         limits: Limits::default(),
         channel: false,
     }

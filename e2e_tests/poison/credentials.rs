@@ -24,7 +24,7 @@ fn kept_secret(stage: &Stage, ran: &Ran) {
 }
 
 /// A folder with an authority (`ca.pem`) and a certificate of it for loopback.
-fn certificate(folder: &Path) -> bool {
+pub fn certificate(folder: &Path) -> bool {
     let commands = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -addext keyUsage=keyCertSign -keyout ca.key -out ca.pem && \
                     openssl req -newkey rsa:2048 -nodes -subj /CN=loopback -keyout key.pem -out asked.pem && \
                     printf 'subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n' > names && \
@@ -112,7 +112,9 @@ fn an_index_of_a_script_gets_nothing_by_the_users_name_for_another() {
     let evil = Index::start(&json!({"tls": place.path(), "packages": [wheel("beta", "2.0")]}));
     let mut stage = Stage::new("");
     stage.env.remove("UV_DEFAULT_INDEX");
-    stage.env.insert("UV_INDEX".to_owned(), format!("corp={}", user.at("/simple")));
+    // The second one has the listener in reach: a script's own address on this machine is refused.
+    let both = format!("corp={} {}", user.at("/simple"), evil.at("/another"));
+    stage.env.insert("UV_INDEX".to_owned(), both);
     stage.env.insert("UV_INDEX_CORP_USERNAME".to_owned(), "me".to_owned());
     stage.env.insert("UV_INDEX_CORP_PASSWORD".to_owned(), PASSWORD.to_owned());
     stage.env.insert("SSL_CERT_FILE".to_owned(), place.path().join("ca.pem").display().to_string());
@@ -178,7 +180,7 @@ fn source_code_comes_from_git_and_from_addresses_without_credentials() {
     );
     let made = Command::new("sh").args(["-c", &commands]).env("HOME", work.path()).status().expect("sh runs");
     assert!(made.success());
-    let mut stage = Stage::new("http://127.0.0.1:9/simple");
+    let mut stage = Stage::new(&index.at("/another"));
     stage.env.insert("SSL_CERT_FILE".to_owned(), place.path().join("ca.pem").display().to_string());
     let script = "import old; print('VERSION=' + old.VERSION)";
     for requirement in [

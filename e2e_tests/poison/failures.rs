@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::server::Server;
 use crate::stage::{Index, Stage, wheel};
 
 #[test]
@@ -10,6 +11,60 @@ fn a_package_that_is_not_there_is_named_and_so_are_near_ones() {
     let stage = Stage::new(&index.at("/simple"));
     stage.run(&["nunpy"], "pass").refused(&["nunpy", "did you mean numpy"]);
     stage.run(&["quite-another"], "pass").refused(&["quite-another", "not found"]);
+}
+
+/// Every answer comes from uv itself, asked for packages of an index that has each fault.
+#[test]
+fn each_failure_is_an_error_of_its_kind_and_says_what_it_is_about() {
+    let package = |name: &str, more: Value| {
+        let mut made = json!({"name": name, "version": "1", "files": {}});
+        made.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
+        made
+    };
+    let index = Index::of(&[
+        wheel("alpha", "1.0"),
+        wheel("alpha", "0.5"),
+        package("needy", json!({"requires": ["alpha<1"]})),
+        package("greedy", json!({"requires": ["alpha>=1"]})),
+        package("lost", json!({"requires": ["nowhere"]})),
+        package("newer", json!({"requires_python": ">=3.99"})),
+        package("foreign", json!({"tag": "cp39-cp39-win_amd64"})),
+        package("yanked", json!({"yanked": "eats files"})),
+        package("wrong", json!({"wrong_hash": true})),
+        json!({"name": "source", "version": "1", "sdist": "def build(): return {}"}),
+    ]);
+    let stage = Stage::new(&index.at("/simple"));
+    let mut server = Server::start(&stage, &["--no-build"]);
+    for (dependencies, kind, words) in [
+        (&["nowhere"][..], "no_such_package", &["nowhere", "spelling"][..]),
+        (&["nunpy"], "no_such_package", &["nunpy", "did you mean numpy"]),
+        (&["lost"], "no_such_package", &["nowhere", "lost"]),
+        (&["alpha>3"], "no_such_version", &["alpha>3", "alpha<=1.0"]),
+        (&["alpha==7"], "no_such_version", &["alpha==7"]),
+        (&["alpha<1", "alpha>=1"], "conflict", &["alpha<1", "alpha>=1"]),
+        (&["needy", "alpha>=1"], "conflict", &["needy", "alpha<1", "alpha>=1"]),
+        (&["needy", "greedy"], "conflict", &["needy", "greedy", "alpha<1", "alpha>=1"]),
+        (&["newer"], "wrong_python", &["newer", "3.99", "python_version"]),
+        (&["foreign"], "no_wheel", &["foreign", "cp39", "python_version"]),
+        (&["source"], "no_wheel", &["source", "--no-build"]),
+        (&["yanked"], "yanked", &["yanked==1", "eats files"]),
+        (&["wrong"], "hash_mismatch", &["wrong==1", "Hash mismatch"]),
+        (&["x @ file:///srv/x"], "refused_requirement", &["file"]),
+    ] {
+        let arguments = json!({"script": "print('ran')", "dependencies": dependencies});
+        let answer = &server.calls(1, &arguments)[0];
+        assert_eq!(answer["isError"], true, "{answer}");
+        assert_eq!(answer["structuredContent"]["error"], kind, "{dependencies:?}: {answer}");
+        let message = answer["structuredContent"]["message"].as_str().unwrap_or_default();
+        for word in words {
+            assert!(message.contains(word), "{word} is not in: {message}");
+        }
+        assert!(message.len() < 700, "{message}");
+    }
+    let away = Stage::new("http://127.0.0.1:9/simple");
+    let answer =
+        &Server::start(&away, &[]).calls(1, &json!({"script": "pass", "dependencies": ["alpha"]}))[0];
+    assert_eq!(answer["structuredContent"]["error"], "network", "{answer}");
 }
 
 #[test]

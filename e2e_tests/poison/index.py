@@ -1,8 +1,9 @@
 """A package index on loopback whose packages are made from a description. Prints its port, then serves until its input ends.
 
 Usage: index.py FOLDER, where FOLDER/description is JSON:
-  packages: [{name, version, files, requires, sdist, yanked, wrong_hash, megabytes}]; files are paths with their
-            text, megabytes a file of zeros that takes little as long as it is packed
+  packages: [{name, version, files, requires, requires_python, tag, at, sdist, yanked, wrong_hash, megabytes}]; files
+            are paths with their text, tag is the wheel's (py3-none-any), at another server that links lead to, megabytes
+            a file of zeros that takes little as long as it is packed
   password: "user:password", asked for everywhere below /simple and /files where it is set
   tls:      folder with cert.pem and key.pem
 The description may be replaced while it serves.
@@ -29,11 +30,14 @@ def build_wheel(folder, settings=None, metadata=None):
 
 def metadata(package):
     requires = "".join(f"Requires-Dist: {item}\n" for item in package.get("requires", []))
+    if "requires_python" in package:
+        requires += f"Requires-Python: {package['requires_python']}\n"
     return f"Metadata-Version: 2.1\nName: {package['name']}\nVersion: {package['version']}\n{requires}"
 
 
 def wheel(package):
     info, out = f"{package['name']}-{package['version']}.dist-info", io.BytesIO()
+    tag = package.get("tag", "py3-none-any")
     with zipfile.ZipFile(out, "w") as archive:
         for path, text in package.get("files", {}).items():
             archive.writestr(path, text)
@@ -44,9 +48,9 @@ def wheel(package):
                 for _ in range(package["megabytes"]):
                     file.write(bytes(1 << 20))
         archive.writestr(f"{info}/METADATA", metadata(package))
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: {tag}\n")
         archive.writestr(f"{info}/RECORD", "")
-    return f"{package['name']}-{package['version']}-py3-none-any.whl", out.getvalue()
+    return f"{package['name']}-{package['version']}-{tag}.whl", out.getvalue()
 
 
 def sdist(package):
@@ -72,7 +76,10 @@ def pages(packages):
         name, body = sdist(package) if "sdist" in package else wheel(package)
         digest = "0" * 64 if package.get("wrong_hash") else hashlib.sha256(body).hexdigest()
         yanked = f' data-yanked="{html.escape(package["yanked"])}"' if "yanked" in package else ""
-        links.setdefault(package["name"], []).append(f'<a href="/files/{name}#sha256={digest}"{yanked}>{name}</a>')
+        python = package.get("requires_python", "")
+        python = python and f' data-requires-python="{html.escape(python)}"'
+        link = f'<a href="{package.get("at", "")}/files/{name}#sha256={digest}"{yanked}{python}>{name}</a>'
+        links.setdefault(package["name"], []).append(link)
         found[f"/files/{name}"] = body
     for name, items in links.items():
         found[f"/simple/{name}/"] = "\n".join(items).encode()

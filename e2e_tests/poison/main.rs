@@ -9,7 +9,11 @@
 mod builds;
 mod credentials;
 mod failures;
+mod networks;
+mod pythons;
 mod routes;
+mod server;
+mod settings;
 mod sharing;
 #[path = "../common/skipped.rs"]
 mod skipped;

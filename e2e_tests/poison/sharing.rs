@@ -1,19 +1,18 @@
 //! Several servers and many calls on one data folder.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::server::Server;
 use crate::stage::{Index, Stage, describe, size, wheel};
 
 /// Half of the time after which an environment is compiled though it is always in use.
 const SOON: Duration = Duration::from_secs(30);
 
 /// Waits for what is done in the background.
-fn wait_for(what: &str, done: impl Fn() -> bool) {
+pub fn wait_for(what: &str, done: impl Fn() -> bool) {
     let begun = Instant::now();
     while !done() {
         assert!(begun.elapsed() < SOON, "{what} did not come about within {SOON:?}");
@@ -23,61 +22,6 @@ fn wait_for(what: &str, done: impl Fn() -> bool) {
 
 fn has_bytecode(stage: &Stage) -> bool {
     stage.kept().keys().any(|kept| kept.extension().is_some_and(|kind| kind == "pyc"))
-}
-
-/// A server that was greeted.
-struct Server {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<std::process::ChildStdout>,
-}
-
-impl Server {
-    fn start(stage: &Stage, flags: &[&str]) -> Self {
-        let mut child =
-            stage.command(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let input = child.stdin.take().expect("piped");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        let mut server = Self { child, input, output };
-        let about = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}});
-        server.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}));
-        server.receive();
-        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        server
-    }
-
-    fn send(&mut self, message: &Value) {
-        writeln!(self.input, "{message}").expect("it reads");
-    }
-
-    fn receive(&mut self) -> Value {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("it answers");
-        serde_json::from_str(&line).expect("JSON")
-    }
-
-    /// Sends that many calls at once and waits for all replies.
-    fn calls(&mut self, count: i64, arguments: &Value) -> Vec<Value> {
-        for id in 1..=count {
-            let params = json!({"name": "execute_python", "arguments": arguments});
-            self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
-        }
-        let mut replies = Vec::new();
-        while replies.len() < usize::try_from(count).expect("small") {
-            let message = self.receive();
-            if message.get("id").is_some() {
-                replies.push(message["result"].clone());
-            }
-        }
-        replies
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[test]
@@ -179,6 +123,37 @@ fn installations_that_fail_leave_no_more_than_the_bound() {
         assert!(answer[0].to_string().contains("--cache-size"), "{answer:?}");
     }
     wait_for("the size bound", || size(&stage.data()) <= 100 << 20);
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_prepares_leaves_nothing_that_runs_or_stays() {
+    let large =
+        json!({"name": "large", "version": "1", "files": {"large.py": "VERSION = '1'"}, "megabytes": 150});
+    let index = Index::of(&[large, wheel("alpha", "1.0")]);
+    let stage = Stage::new(&index.at("/simple"));
+    let home = stage.home().to_str().expect("UTF-8").to_owned();
+    let processes = || {
+        let lines = std::fs::read_dir("/proc").expect("there").flatten();
+        let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        lines.filter(|line| String::from_utf8_lossy(line).contains(&home)).count()
+    };
+    let arguments = json!({"script": "import large, alpha; print('VERSION=' + large.VERSION)",
+        "dependencies": ["large", "alpha"], "timeout_seconds": 100});
+    for phase in ["resolving dependencies", "downloading and installing packages"] {
+        let mut server = Server::start(&stage, &[]);
+        server.begin(&arguments, phase);
+        wait_for("uv", || processes() > 0);
+        drop(server);
+        wait_for("the end of uv", || processes() == 0);
+        let environments = stage.data().join("environments");
+        let half = |path: &&std::path::PathBuf| path.starts_with(&environments) && path.ends_with("large.py");
+        assert_eq!(stage.kept().keys().find(half), None, "{phase}");
+    }
+    let mut server = Server::start(&stage, &[]);
+    let answer = &server.calls(1, &arguments)[0];
+    assert!(answer.to_string().contains("VERSION=1"), "{answer}");
+    let jobs = || std::fs::read_dir(stage.data().join("jobs")).expect("there").count();
+    wait_for("the sweep", || jobs() == 0);
 }
 
 #[test]

@@ -71,7 +71,8 @@ fn listed(list: &[Stocked], now: SystemTime) -> String {
             if stocked.packages.is_empty() { "no packages".to_owned() } else { stocked.packages.join(", ") };
         let (key, size, used) =
             (&stocked.key[..stocked.key.len().min(8)], size(stocked.size), age(stocked.used, now));
-        format!("{key}  {size:>9}  {used:>8}  Python {}: {packages}", stocked.python)
+        let place = if stocked.in_volume { ", in a volume" } else { "" };
+        format!("{key}  {size:>9}  {used:>8}  Python {}{place}: {packages}", stocked.python)
     });
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -83,6 +84,7 @@ fn measured(sizes: &Sizes, bound: u64) -> String {
         ("built wheels", sizes.built),
         ("interpreters", sizes.interpreters),
         ("uv", sizes.uv),
+        ("in volumes", sizes.volumes),
     ];
     let mut text = String::new();
     for (name, bytes) in rows {
@@ -103,7 +105,14 @@ fn cleaned(cleaned: Cleaned) -> String {
         0 => String::new(),
         count => format!("; {count} in use stay"),
     };
-    format!("{} freed{stay}", size(cleaned.freed))
+    let volumes = match cleaned.in_volumes {
+        0 => String::new(),
+        bytes => format!(
+            "\n{} in the container engine's volumes are removed when the docker backend installs something next",
+            size(bytes)
+        ),
+    };
+    format!("{} freed{stay}{volumes}", size(cleaned.freed))
 }
 
 /// Bytes for people: three figures at most.
@@ -142,10 +151,14 @@ mod tests {
             packages: vec!["six 1.17.0".to_owned()],
             size: 12_345_678,
             used: now - Duration::from_hours(3),
+            in_volume: false,
         };
         assert_eq!(listed(&[stocked], now), "01234567      12 MB       3 h  Python 3.13.1: six 1.17.0");
         assert_eq!(listed(&[], now), "no environments");
-        assert_eq!(cleaned(Cleaned { freed: 1_500, in_use: 2 }), "1.5 kB freed; 2 in use stay");
+        let in_use = Cleaned { freed: 1_500, in_use: 2, in_volumes: 0 };
+        assert_eq!(cleaned(in_use), "1.5 kB freed; 2 in use stay");
+        let in_volumes = Cleaned { freed: 1_500, in_use: 0, in_volumes: 2_000 };
+        assert!(cleaned(in_volumes).starts_with("1.5 kB freed\n2.0 kB in the container engine's volumes"));
         assert!(
             measured(&Sizes { packages: 2_000_000_000, ..Sizes::default() }, 5 << 30)
                 .contains("packages          2.0 GB")

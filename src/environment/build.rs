@@ -195,28 +195,19 @@ impl Builder<'_> {
         self.runner.uv(&self.uv.path, args, self.job, &mounts, &none).await
     }
 
-    /// The script's settings with the user's indexes after the script's own. What is built, and how far back the
-    /// packages go, is not the script's alone to say.
+    /// The script's settings with the user's indexes. What is built, and how far back the packages go, is not the
+    /// script's alone to say.
     pub(super) fn config(&self) -> toml::Table {
-        let mut config = self.runner.index.to_toml();
         let mut script = self.request.tool_uv.clone();
         script.no_build = Closed::default();
         script.no_binary = Closed::default();
         if let Some(limit) = self.runner.index.exclude_newer() {
             dates::keep_to(limit, &mut script);
         }
+        let indexes = script.take_indexes();
+        let mut config = self.runner.index.to_toml(indexes);
         let settings: toml::Table = toml::from_str(&script.to_uv_toml()).unwrap_or_default();
-        for (name, value) in settings {
-            match (config.get_mut(&name), value) {
-                (Some(toml::Value::Array(ours)), toml::Value::Array(mut theirs)) => {
-                    theirs.append(ours);
-                    *ours = theirs;
-                }
-                (_, value) => {
-                    config.insert(name, value);
-                }
-            }
-        }
+        config.extend(settings);
         config
     }
 

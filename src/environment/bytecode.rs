@@ -42,6 +42,7 @@ pub async fn compile(
         mounts,
         files: Vec::new(),
         network: Network::None,
+        named_servers: Vec::new(),
         limits: Limits { disk: 4 << 30, niceness: NICENESS, ..Limits::default() },
         channel: false,
     };

@@ -92,13 +92,8 @@ impl Credentials {
     }
 }
 
-/// Whether a script brings an address at all: where it does not, nobody has to be asked for credentials.
-pub fn names_addresses(request: &EnvironmentRequest) -> bool {
-    !addresses(request).is_empty()
-}
-
 /// Every address that a script brings.
-fn addresses(request: &EnvironmentRequest) -> Vec<&str> {
+pub(super) fn addresses(request: &EnvironmentRequest) -> Vec<&str> {
     let settings = &request.tool_uv;
     let mut all: Vec<&str> = settings.indexes.iter().map(|index| index.url.as_str()).collect();
     all.extend(

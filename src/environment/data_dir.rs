@@ -79,6 +79,16 @@ impl DataDir {
         self.root.join("environments")
     }
 
+    /// Records of finished environments that a backend keeps in volumes of its own.
+    pub fn volumes(&self) -> PathBuf {
+        self.root.join("volumes")
+    }
+
+    /// Whether there is a finished environment of this key, wherever it lies.
+    pub fn holds(&self, key: &str) -> bool {
+        self.environments().join(key).exists() || self.volumes().join(format!("{key}.json")).exists()
+    }
+
     /// What requirements were resolved to.
     pub fn resolutions(&self) -> PathBuf {
         self.root.join("resolutions")

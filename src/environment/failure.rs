@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::conclusion::{Why, short};
 use super::redact::redact;
 use super::request::PROJECT_NAME;
 use super::suggest::meant;
@@ -55,11 +56,13 @@ pub enum EnvironmentError {
     #[error("{0}")]
     Refused(String),
     /// The requirements have no solution for this Python.
-    #[error("the dependencies cannot be resolved for Python {python}: {reason}")]
+    #[error("{} (Python {python}): {reason}. {}", .why.lead(), .why.advice())]
     Unsatisfiable {
+        /// What kind of contradiction it is.
+        why: Why,
         /// Full version of the interpreter.
         python: String,
-        /// uv's conclusion in one or two sentences.
+        /// uv's conclusion in one or two sentences, without a full stop at its end.
         reason: String,
         /// uv's own text, trimmed.
         detail: String,
@@ -78,6 +81,17 @@ pub enum EnvironmentError {
     #[error("the dependencies could not be installed: {reason}")]
     Installation {
         /// The first cause.
+        reason: String,
+        /// uv's own text, trimmed.
+        detail: String,
+    },
+    /// A file is not the one that the index promised.
+    #[error(
+        "a download is not what the package index promised: {reason}. Nothing of it was installed. Try again, or ask for \
+         another version"
+    )]
+    HashMismatch {
+        /// Which one.
         reason: String,
         /// uv's own text, trimmed.
         detail: String,
@@ -115,12 +129,14 @@ pub enum EnvironmentError {
     },
     /// The call's deadline passed first.
     #[error(
-        "preparing the environment did not end within the call's {} s (while {phase}). Allow more time with \
-         timeout_seconds, or try again: what was downloaded in full is kept", .after.as_secs()
+        "preparing the environment did not end within the call's {} s (while {phase}). {}Allow more time with \
+         timeout_seconds, or try again: what was downloaded in full is kept", seconds(*.after), about_index(.index)
     )]
     TimedOut {
         /// What was being done.
         phase: String,
+        /// Hosts of the package indexes that were needed; empty where none was.
+        index: String,
         /// The time that was allowed.
         after: Duration,
     },
@@ -152,12 +168,14 @@ pub enum ErrorKind {
     Interpreter,
     /// Refused by policy.
     Refused,
-    /// No such package, no such version, conflict, no wheel.
-    Resolution,
+    /// The requirements have no solution.
+    Resolution(Why),
     /// The index cannot be reached.
     Network,
     /// Could not be unpacked.
     Installation,
+    /// Not what the index promised.
+    HashMismatch,
     /// Disk full, folder not writable.
     Storage,
     /// The deadline passed.
@@ -175,9 +193,11 @@ impl EnvironmentError {
                 ErrorKind::Interpreter
             }
             Self::Refused(_) => ErrorKind::Refused,
-            Self::Unsatisfiable { .. } | Self::NoWheel { .. } => ErrorKind::Resolution,
+            Self::Unsatisfiable { why, .. } => ErrorKind::Resolution(*why),
+            Self::NoWheel { .. } => ErrorKind::Resolution(Why::NoWheel),
             Self::Unreachable { .. } => ErrorKind::Network,
             Self::Installation { .. } | Self::BuildFailed { .. } => ErrorKind::Installation,
+            Self::HashMismatch { .. } => ErrorKind::HashMismatch,
             Self::Storage { .. } => ErrorKind::Storage,
             Self::TimedOut { .. } => ErrorKind::Timeout,
             Self::Sandbox(_) | Self::NotReady(_) => ErrorKind::Sandbox,
@@ -192,6 +212,7 @@ impl EnvironmentError {
             | Self::Unsatisfiable { detail, .. }
             | Self::Unreachable { detail, .. }
             | Self::BuildFailed { detail, .. }
+            | Self::HashMismatch { detail, .. }
             | Self::Installation { detail, .. } => detail,
             _ => "",
         }
@@ -204,7 +225,7 @@ impl EnvironmentError {
         let words: Vec<String> = reason.split(|c| !is_name(c)).map(str::to_owned).collect();
         for name in names.filter(|name| words.iter().any(|word| word == name)) {
             if let Some(package) = meant(name).filter(|package| !words.iter().any(|word| word == package)) {
-                reason.extend([". For ", name, ": did you mean ", package, "?"]);
+                reason.extend([" (for ", name, ": did you mean ", package, "?)"]);
             }
         }
         self
@@ -213,6 +234,20 @@ impl EnvironmentError {
     pub(super) fn storage(context: impl Into<String>, error: &std::io::Error) -> Self {
         Self::Storage { context: context.into(), reason: error.to_string() }
     }
+}
+
+/// To the nearest second: a call's time is given in whole ones, and some of it has passed before preparing begins.
+fn seconds(time: Duration) -> u64 {
+    time.saturating_add(Duration::from_millis(500)).as_secs()
+}
+
+fn about_index(hosts: &str) -> String {
+    if hosts.is_empty() {
+        return String::new();
+    }
+    format!(
+        "Where the package index ({hosts}) does not answer, look at the network, proxy and index settings. "
+    )
 }
 
 /// Which of uv's steps failed.
@@ -250,10 +285,14 @@ pub(super) fn from_uv(step: Step, python: &str, exit_code: i32, stderr: &str) ->
         Step::Resolve if exit_code == NO_SOLUTION => {
             let hint = hints(&text).into_iter().next().map(|hint| format!(". {hint}")).unwrap_or_default();
             EnvironmentError::Unsatisfiable {
+                why: Why::of(&first),
                 python: python.to_owned(),
-                reason: format!("{}{hint}", bare(&first)),
+                reason: format!("{}{hint}", short(&first)),
                 detail,
             }
+        }
+        Step::Install if first.starts_with("Hash mismatch") => {
+            EnvironmentError::HashMismatch { reason: bare(&first), detail }
         }
         _ => EnvironmentError::Installation { reason: bare(&first), detail },
     }
@@ -338,7 +377,7 @@ mod tests {
         let text = "error: No solution found when resolving dependencies\n  cause: Because you require \
                     packaging<24 and packaging>=24, we can conclude that your requirements are unsatisfiable.\n";
         let error = from_uv(Step::Resolve, "3.13.0", 1, text);
-        assert_eq!(error.kind(), ErrorKind::Resolution);
+        assert_eq!(error.kind(), ErrorKind::Resolution(Why::Conflict));
         let message = error.to_string();
         assert!(message.contains("packaging<24") && message.contains("packaging>=24"), "{message}");
     }
@@ -347,7 +386,7 @@ mod tests {
     fn a_cause_over_several_lines_is_one_sentence_and_its_hint_follows() {
         let text = "error: No solution found\n  cause: Because a has\n         no wheels.\n\nhint: Wheels are needed\n";
         let error = from_uv(Step::Resolve, "3.13.0", 1, text);
-        assert!(error.to_string().ends_with("Because a has no wheels. Wheels are needed"), "{error}");
+        assert!(error.to_string().contains(": a has no wheels. Wheels are needed. "), "{error}");
     }
 
     #[test]

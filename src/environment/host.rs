@@ -22,6 +22,12 @@ impl HostEnv {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// Whether a variable switches something on, in the words that uv takes.
+    pub fn is_on(&self, name: &str) -> bool {
+        let value = self.get(name).unwrap_or_default().to_ascii_lowercase();
+        ["1", "true", "t", "yes", "y", "on"].contains(&value.as_str())
+    }
+
     /// Every variable.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))

@@ -1,15 +1,17 @@
 //! Which package indexes the user configured, from the environment and from uv's own configuration files. Pure: a
 //! function of texts.
 //!
-//! Credentials are split off each URL and bound to a name that a script cannot choose. Plain-http indexes and
-//! local folders are left out, with a note, since a variable in the environment of the client that starts this
-//! server is no proof that the user wants the network's every neighbour to choose the packages.
+//! Credentials are split off each URL and bound to a name that a script cannot choose. A plain-http index is not taken
+//! without a flag, since a variable in the environment of the client that starts this server is no proof that the user
+//! wants the network's every neighbour to choose the packages. Nothing stands in for an index that cannot be used: packages
+//! of the same names from another one are not what the user meant, so nothing is installed until that is put right.
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::host::HostEnv;
 use super::redact::{percent_decode, redact, split_credentials};
+use crate::script::tool_uv::Notation;
 
 /// Names of our generated indexes start with this; a script's own index must not.
 pub const RESERVED_PREFIX: &str = "configured-";
@@ -17,7 +19,7 @@ pub const RESERVED_PREFIX: &str = "configured-";
 /// Whether plain-http indexes are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlainHttp {
-    /// Left out, with a note.
+    /// Nothing is installed while one is configured.
     #[default]
     Refused,
     /// The user said so by a flag.
@@ -31,8 +33,18 @@ pub struct IndexSettings {
     keyring: Option<String>,
     strategy: Option<String>,
     exclude_newer: Option<String>,
-    /// Things the user should know: what was left out, and why.
+    no_index: Option<bool>,
+    refusal: Option<String>,
+    /// Things the user should know: what is not used, and why.
     pub notes: Vec<String>,
+}
+
+/// Who configured an index, in uv's order of preference among those of one notation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    Variable,
+    Script,
+    File,
 }
 
 /// One index of the user.
@@ -43,9 +55,13 @@ pub struct Index {
     /// Its address, without credentials.
     pub url: String,
     role: IndexRole,
+    place: Place,
     /// User name and password as they stand in the address or in variables; either may be empty.
     pub credentials: Option<(String, String)>,
 }
+
+/// Where an index stands in uv's order of preference.
+type Place = (Notation, Origin);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IndexRole {
@@ -62,6 +78,7 @@ struct UvToml {
     index: Vec<IndexEntry>,
     index_url: Option<String>,
     extra_index_url: Vec<String>,
+    no_index: Option<bool>,
     index_strategy: Option<String>,
     exclude_newer: Option<String>,
     keyring_provider: Option<String>,
@@ -74,6 +91,7 @@ struct UvToml {
 struct PipToml {
     index_url: Option<String>,
     extra_index_url: Vec<String>,
+    no_index: Option<bool>,
     index_strategy: Option<String>,
     keyring_provider: Option<String>,
 }
@@ -97,18 +115,40 @@ impl IndexSettings {
         for (name, text) in files {
             match toml::from_str::<UvToml>(text) {
                 Ok(file) => reader.file(name, file),
-                Err(error) => reader.settings.notes.push(format!("{name} is left out: {}", error.message())),
+                Err(error) => reader.settings.refuse(format!("{name} cannot be read: {}", error.message())),
             }
         }
         reader.settings
     }
 
-    /// The settings as tables for a `uv.toml`. No credentials are in it.
-    pub fn to_toml(&self) -> toml::Table {
+    /// Has nothing installed, for this reason.
+    pub fn refuse(&mut self, reason: String) {
+        self.notes.push(format!("{reason}. No package is installed until this is put right"));
+        self.refusal.get_or_insert(reason);
+    }
+
+    /// Why no package may be installed: an index that the user configured cannot be used, and another one is not
+    /// what was meant.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// The settings as tables for a `uv.toml`, with the indexes of a script at their place. No credentials are in it.
+    pub fn to_toml(&self, of_script: Vec<(Notation, toml::Table)>) -> toml::Table {
         let mut table = toml::Table::new();
-        let entries: Vec<toml::Value> = self.indexes.iter().map(Index::to_toml).collect();
+        let own = self.indexes.iter().map(|index| (index.place, index.to_toml()));
+        let of_script = of_script.into_iter().map(|(notation, entry)| ((notation, Origin::Script), entry));
+        let mut placed: Vec<(Place, toml::Table)> = own.chain(of_script).collect();
+        placed.sort_by_key(|(place, _)| *place);
+        let mut entries: Vec<toml::Table> = placed.into_iter().map(|(_, entry)| entry).collect();
+        // uv asks the first default index and none of the others.
+        let mut has_default = false;
+        entries.retain(|entry| !is_default(entry) || !std::mem::replace(&mut has_default, true));
         if !entries.is_empty() {
             table.insert("index".to_owned(), entries.into());
+        }
+        if self.no_index == Some(true) {
+            table.insert("no-index".to_owned(), true.into());
         }
         if let Some(strategy) = &self.strategy {
             table.insert("index-strategy".to_owned(), strategy.clone().into());
@@ -117,6 +157,26 @@ impl IndexSettings {
             table.insert("exclude-newer".to_owned(), date.clone().into());
         }
         table
+    }
+
+    /// Hosts of these and of a script's indexes, for people.
+    pub fn hosts(&self, of_script: Vec<(Notation, toml::Table)>) -> String {
+        let table = self.to_toml(of_script);
+        let entries: Vec<&toml::Table> = table
+            .get("index")
+            .and_then(toml::Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(toml::Value::as_table)
+            .collect();
+        let urls = entries.iter().filter_map(|entry| entry.get("url")?.as_str());
+        let host = |url: &str| Some(url.split_once("://")?.1.split(['/', '?', '#']).next()?.to_owned());
+        let mut hosts: Vec<String> = urls.filter_map(host).collect();
+        hosts.dedup();
+        if !entries.iter().any(|entry| is_default(entry)) && self.no_index != Some(true) {
+            hosts.push("the public one".to_owned());
+        }
+        hosts.join(", ")
     }
 
     /// The indexes, in order.
@@ -136,8 +196,13 @@ impl IndexSettings {
 
     /// A text that is the same whenever the settings choose the same packages.
     pub fn identity(&self) -> String {
-        self.to_toml().to_string()
+        let places: Vec<Place> = self.indexes.iter().map(|index| index.place).collect();
+        format!("{}{places:?}", self.to_toml(Vec::new()))
     }
+}
+
+fn is_default(entry: &toml::Table) -> bool {
+    entry.get("default").and_then(toml::Value::as_bool).unwrap_or_default()
 }
 
 impl Index {
@@ -146,14 +211,14 @@ impl Index {
         self.credentials.as_ref().map(|(user, _)| user.as_str()).filter(|user| !user.is_empty())
     }
 
-    fn to_toml(&self) -> toml::Value {
+    fn to_toml(&self) -> toml::Table {
         let mut entry = toml::Table::new();
         entry.insert("name".to_owned(), self.name.clone().into());
         entry.insert("url".to_owned(), self.url.clone().into());
         if self.role == IndexRole::Default {
             entry.insert("default".to_owned(), true.into());
         }
-        entry.into()
+        entry
     }
 }
 
@@ -166,23 +231,27 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn environment(&mut self) {
         let env = self.env;
-        for variable in ["UV_INDEX", "UV_EXTRA_INDEX_URL"] {
+        let variables = [("UV_INDEX", Notation::Index), ("UV_EXTRA_INDEX_URL", Notation::ExtraIndexUrl)];
+        for (variable, notation) in variables {
             for entry in env.get(variable).unwrap_or_default().split_whitespace() {
                 let (name, url) = match entry.split_once('=') {
                     Some((name, url)) if !name.contains(':') => (Some(name), url),
                     _ => (None, entry),
                 };
-                self.add(variable, name, url, IndexRole::Extra);
+                self.add(variable, name, url, IndexRole::Extra, (notation, Origin::Variable));
             }
         }
-        for variable in ["UV_DEFAULT_INDEX", "UV_INDEX_URL"] {
+        for (variable, notation) in
+            [("UV_DEFAULT_INDEX", Notation::Index), ("UV_INDEX_URL", Notation::IndexUrl)]
+        {
             if let Some(url) = env.get(variable) {
-                self.add(variable, None, url, IndexRole::Default);
+                self.add(variable, None, url, IndexRole::Default, (notation, Origin::Variable));
             }
         }
         self.settings.strategy = env.get("UV_INDEX_STRATEGY").map(str::to_owned);
         self.settings.exclude_newer = env.get("UV_EXCLUDE_NEWER").map(str::to_owned);
         self.settings.keyring = env.get("UV_KEYRING_PROVIDER").map(str::to_owned);
+        self.settings.no_index = env.is_on("UV_NO_INDEX").then_some(true);
         self.left_out();
     }
 
@@ -211,15 +280,16 @@ impl Reader<'_> {
                 (false, true) => IndexRole::Explicit,
                 (false, false) => IndexRole::Extra,
             };
-            self.add(source, entry.name.as_deref(), &entry.url, role);
+            self.add(source, entry.name.as_deref(), &entry.url, role, (Notation::Index, Origin::File));
         }
         for url in pip.extra_index_url.iter().chain(&file.extra_index_url) {
-            self.add(source, None, url, IndexRole::Extra);
+            self.add(source, None, url, IndexRole::Extra, (Notation::ExtraIndexUrl, Origin::File));
         }
         for url in pip.index_url.iter().chain(&file.index_url) {
-            self.add(source, None, url, IndexRole::Default);
+            self.add(source, None, url, IndexRole::Default, (Notation::IndexUrl, Origin::File));
         }
         let settings = &mut self.settings;
+        settings.no_index = settings.no_index.or(pip.no_index).or(file.no_index);
         settings.strategy = settings.strategy.take().or(pip.index_strategy).or(file.index_strategy);
         settings.exclude_newer = settings.exclude_newer.take().or(file.exclude_newer);
         settings.keyring = settings.keyring.take().or(file.keyring_provider).or(pip.keyring_provider);
@@ -230,7 +300,7 @@ impl Reader<'_> {
         }
     }
 
-    fn add(&mut self, source: &str, user_name: Option<&str>, full_url: &str, role: IndexRole) {
+    fn add(&mut self, source: &str, user_name: Option<&str>, full_url: &str, role: IndexRole, place: Place) {
         let shown = redact(full_url);
         let (url, in_url) = split_credentials(full_url);
         let indexes = &self.settings.indexes;
@@ -240,27 +310,29 @@ impl Reader<'_> {
             ));
             return;
         }
-        let second_default = role == IndexRole::Default && indexes.iter().any(|index| index.role == role);
+        // A default index that has another one before it is never asked.
+        let before = |index: &Index| index.role == role && index.place <= place;
+        let second_default = role == IndexRole::Default && indexes.iter().any(before);
         if second_default || indexes.iter().any(|index| index.url == url) {
             return;
         }
         if let Some(reason) = self.refusal(&url) {
-            self.settings.notes.push(format!("the index {shown} from {source} is not used: {reason}"));
+            self.settings.refuse(format!("the index {shown} from {source} cannot be used: {reason}"));
             return;
         }
         let credentials = in_url
             .map(|(user, password)| (percent_decode(&user), percent_decode(&password)))
             .or_else(|| self.named_credentials(user_name?));
         let name = format!("{RESERVED_PREFIX}{}", &hex(&Sha256::digest(&url))[..12]);
-        self.settings.indexes.push(Index { name, url, role, credentials });
+        self.settings.indexes.push(Index { name, url, role, place, credentials });
     }
 
     fn refusal(&self, url: &str) -> Option<&'static str> {
         match url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).as_deref() {
             Some("https") => None,
             Some("http") if self.plain_http == PlainHttp::Allowed => None,
-            Some("http") => Some("it is plain http; --allow-http-index takes it"),
-            _ => Some("only https indexes are used"),
+            Some("http") => Some("it is plain http; give --allow-http-index to take it"),
+            _ => Some("only https addresses are taken, not folders; serve it over https, or unset it"),
         }
     }
 
@@ -296,13 +368,84 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_http_index_from_the_environment_is_left_out_and_said() {
+    fn nothing_stands_in_for_an_index_that_cannot_be_used() {
+        for (name, value) in [
+            ("UV_DEFAULT_INDEX", "http://u:secret@127.0.0.1:18081/simple"),
+            ("UV_INDEX", "file:///srv/secret-less"),
+            ("UV_EXTRA_INDEX_URL", "/srv/wheels"),
+        ] {
+            let env = HostEnv::from_iter([(name, value)]);
+            let settings = IndexSettings::read(&env, &[], PlainHttp::Refused);
+            let said = settings.refusal().expect("refused");
+            assert!(said.contains(name) && !said.contains("secret@") && settings.notes[0].starts_with(said));
+            assert!(settings.indexes().is_empty());
+        }
+        let files = [("uv.toml".to_owned(), "index = 3".to_owned())];
+        let broken = IndexSettings::read(&HostEnv::default(), &files, PlainHttp::Refused);
+        assert!(broken.refusal().is_some_and(|said| said.contains("uv.toml")), "{broken:?}");
+    }
+
+    #[test]
+    fn a_plain_http_index_is_taken_where_the_user_says_so() {
         let env = HostEnv::from_iter([("UV_DEFAULT_INDEX", "http://u:secret@127.0.0.1:18081/simple")]);
-        let settings = IndexSettings::read(&env, &[], PlainHttp::Refused);
-        assert!(settings.to_toml().is_empty() && settings.indexes().is_empty());
-        assert!(settings.notes[0].contains("--allow-http-index") && !settings.notes[0].contains("secret"));
+        let refused = IndexSettings::read(&env, &[], PlainHttp::Refused);
+        assert!(refused.refusal().is_some_and(|said| said.contains("--allow-http-index")), "{refused:?}");
         let allowed = IndexSettings::read(&env, &[], PlainHttp::Allowed);
         assert_eq!(urls(&allowed), [("http://127.0.0.1:18081/simple", IndexRole::Default)]);
+        assert_eq!(allowed.refusal(), None);
+    }
+
+    /// The first of the places where uv 0.13 looks, found out by asking it.
+    #[test]
+    fn scripts_and_users_indexes_stand_in_the_order_of_uv() {
+        let (user, script) = ("https://user.example/", "https://script.example/");
+        let files = |text: &str| [("uv.toml".to_owned(), text.replace("URL", &format!("\"{user}\"")))];
+        let listed = files("[[index]]\nurl = URL");
+        let default = files("[[index]]\nurl = URL\ndefault = true");
+        let older = files("index-url = URL");
+        let variable = |name: &'static str| HostEnv::from_iter([(name, user)]);
+        let none = HostEnv::default();
+        let default_entry = (Notation::Index, true);
+        let (extra, old_extra) = ((Notation::Index, false), (Notation::ExtraIndexUrl, false));
+        let old_default = (Notation::IndexUrl, true);
+        for (of_script, env, files, first) in [
+            (old_default, &variable("UV_DEFAULT_INDEX"), &[][..], user),
+            (old_default, &variable("UV_INDEX_URL"), &[], user),
+            (old_default, &none, &older, script),
+            (old_default, &none, &default, user),
+            (default_entry, &variable("UV_DEFAULT_INDEX"), &[], user),
+            (default_entry, &variable("UV_EXTRA_INDEX_URL"), &[], user),
+            (default_entry, &none, &default, script),
+            (extra, &variable("UV_INDEX"), &[], user),
+            (extra, &variable("UV_EXTRA_INDEX_URL"), &[], script),
+            (extra, &none, &listed, script),
+            (old_extra, &variable("UV_EXTRA_INDEX_URL"), &[], user),
+            (old_extra, &none, &listed, user),
+            (old_extra, &none, &older, script),
+        ] {
+            let settings = IndexSettings::read(env, files, PlainHttp::Refused);
+            let mut entry = toml::Table::from_iter([("url".to_owned(), script.into())]);
+            entry.insert("default".to_owned(), of_script.1.into());
+            let table = settings.to_toml(vec![(of_script.0, entry)]);
+            let entries: Vec<&toml::Table> =
+                table["index"].as_array().expect("a list").iter().filter_map(toml::Value::as_table).collect();
+            // The default index is asked last.
+            let asked = entries.iter().find(|entry| !is_default(entry)).unwrap_or(&entries[0]);
+            assert_eq!(asked["url"].as_str(), Some(first), "{of_script:?} {env:?} {files:?}");
+            assert!(entries.iter().filter(|entry| is_default(entry)).count() <= 1, "{entries:?}");
+        }
+    }
+
+    #[test]
+    fn a_user_who_wants_no_index_gets_none() {
+        let off = [("uv.toml".to_owned(), "no-index = true".to_owned())];
+        let of = |env: &HostEnv, files| {
+            IndexSettings::read(env, files, PlainHttp::Refused).to_toml(Vec::new()).contains_key("no-index")
+        };
+        let none = HostEnv::default();
+        assert!(of(&none, &off) && of(&HostEnv::from_iter([("UV_NO_INDEX", "1")]), &[]));
+        let on = [("uv.toml".to_owned(), "no-index = false".to_owned()), off[0].clone()];
+        assert!(!of(&none, &on) && !of(&none, &[]));
     }
 
     #[test]
@@ -341,12 +484,5 @@ mod tests {
             [("https://env.example/simple", IndexRole::Extra), ("https://user.example/", IndexRole::Default)]
         );
         assert_eq!(settings.strategy.as_deref(), Some("unsafe-best-match"));
-    }
-
-    #[test]
-    fn folders_and_broken_files_are_said() {
-        let env = HostEnv::from_iter([("UV_INDEX", "/srv/wheels file:///srv/wheels")]);
-        let files = [("uv.toml".to_owned(), "index = 3".to_owned())];
-        assert_eq!(IndexSettings::read(&env, &files, PlainHttp::Refused).notes.len(), 3);
     }
 }

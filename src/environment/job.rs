@@ -19,6 +19,7 @@ use super::host::HostEnv;
 use super::index::IndexSettings;
 use super::inside;
 use super::lock::{Lock, Sharing};
+use super::reach::Reach;
 use crate::sandbox::spec::{Command, Limits, Mount, Network, Role, SandboxSpec};
 use crate::sandbox::{ExitStatus, Sandbox};
 
@@ -117,6 +118,8 @@ pub struct Runner {
     pub package_cache: PathBuf,
     /// The user's environment, for credentials.
     pub env: HostEnv,
+    /// Servers of this machine that the user's settings name.
+    pub reach: Arc<Reach>,
     /// Found when they are first needed.
     pub credentials: Arc<OnceCell<Credentials>>,
     /// How far everything else goes first (`nice(2)`).
@@ -170,11 +173,17 @@ impl Runner {
             command,
             mounts,
             files: Vec::new(),
-            network: Network::Host,
+            network: self.network(),
+            named_servers: self.reach.addresses().await.to_vec(),
             limits: limits(),
             channel: false,
         })
         .await
+    }
+
+    /// Pages and packages name addresses too: where the backend can, it keeps this machine and its link out of reach.
+    fn network(&self) -> Network {
+        if self.sandbox.outbound().is_ok() { Network::Outbound } else { Network::Host }
     }
 
     /// The user's credentials for an address, where it belongs to a configured index.

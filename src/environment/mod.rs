@@ -10,6 +10,7 @@
 
 mod build;
 mod bytecode;
+mod conclusion;
 pub mod connection;
 pub mod credentials;
 pub mod data_dir;
@@ -28,6 +29,7 @@ pub mod packages;
 pub mod progress;
 mod prune;
 pub mod python;
+mod reach;
 pub mod redact;
 mod request;
 mod selection;
@@ -45,6 +47,7 @@ mod tool;
 mod upkeep;
 mod uses;
 pub mod uv;
+mod uv_config;
 mod venv;
 mod watch;
 
@@ -53,6 +56,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use conclusion::Why;
 pub use connection::Connection;
 pub use failure::{EnvironmentError, ErrorKind};
 pub use host::HostEnv;

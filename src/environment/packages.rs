@@ -114,6 +114,7 @@ impl PackageFolder {
             mounts,
             files: Vec::new(),
             network: Network::None,
+            named_servers: Vec::new(),
             limits: Limits::default(),
             channel: false,
         };

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use super::data_dir::DataDir;
 use super::lock::{Lock, Sharing};
 
 /// Younger files may belong to something that is being made.
@@ -20,13 +21,13 @@ fn old_files(folder: &Path) -> impl Iterator<Item = (PathBuf, String)> {
 }
 
 /// Answers whose environment is gone.
-pub fn resolutions(folder: &Path, environments: &Path) {
-    for (path, _) in old_files(folder) {
+pub fn resolutions(data: &DataDir) {
+    for (path, _) in old_files(&data.resolutions()) {
         let key = fs::read(&path).ok().and_then(|text| {
             let value: serde_json::Value = serde_json::from_slice(&text).ok()?;
             Some(value.get("environment")?.as_str()?.to_owned())
         });
-        if key.is_none_or(|key| !environments.join(key).exists()) {
+        if key.is_none_or(|key| !data.holds(&key)) {
             let _ = fs::remove_file(path);
         }
     }
@@ -34,11 +35,11 @@ pub fn resolutions(folder: &Path, environments: &Path) {
 
 /// Locks that nobody holds and whose environment is gone. A lock is removed while it is held, so that nobody who waits
 /// for it takes the removed file for the lock.
-pub fn locks(folder: &Path, environments: &Path) {
-    for (path, name) in old_files(folder) {
+pub fn locks(data: &DataDir) {
+    for (path, name) in old_files(&data.locks()) {
         let key =
             name.trim_end_matches(".lock").trim_start_matches("request-").trim_start_matches("compile-");
-        if environments.join(key).exists() {
+        if data.holds(key) {
             continue;
         }
         if let Ok(Some(lock)) = Lock::try_take(&path, Sharing::Exclusive) {
@@ -49,13 +50,15 @@ pub fn locks(folder: &Path, environments: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::host::HostEnv;
     use super::*;
 
     #[test]
     fn what_is_young_held_or_needed_stays() {
         let place = tempfile::tempdir().expect("a temporary folder");
-        let at = |name: &str| place.path().join(name);
-        for folder in ["locks", "resolutions", "environments/here"] {
+        let data = DataDir::open(Some(place.path()), &HostEnv::default()).expect("opened");
+        let at = |name: &str| data.root().join(name);
+        for folder in ["environments/here", "volumes"] {
             fs::create_dir_all(at(folder)).expect("made");
         }
         let make = |name: &str, text: &str, age: u64| {
@@ -63,22 +66,26 @@ mod tests {
             let file = fs::File::options().write(true).open(at(name)).expect("opened");
             file.set_modified(SystemTime::now() - Duration::from_hours(age)).expect("set");
         };
-        for (name, age) in [("here", 2), ("gone", 2), ("request-gone", 2), ("young", 0), ("held", 2)] {
+        make("volumes/there.json", "{}", 2);
+        for (name, age) in
+            [("here", 2), ("there", 2), ("gone", 2), ("request-gone", 2), ("young", 0), ("held", 2)]
+        {
             make(&format!("locks/{name}.lock"), "", age);
         }
         make("resolutions/a.json", r#"{"environment": "here"}"#, 2);
         make("resolutions/b.json", r#"{"environment": "gone"}"#, 2);
+        make("resolutions/d.json", r#"{"environment": "there"}"#, 2);
         make("resolutions/c.json", "broken", 2);
         let _held = Lock::try_take(&at("locks/held.lock"), Sharing::Shared).expect("no error").expect("free");
-        locks(&at("locks"), &at("environments"));
-        resolutions(&at("resolutions"), &at("environments"));
+        locks(&data);
+        resolutions(&data);
         let left = |folder: &str| {
             let mut names: Vec<_> =
                 fs::read_dir(at(folder)).expect("there").map(|e| e.expect("read").file_name()).collect();
             names.sort();
             names
         };
-        assert_eq!(left("locks"), ["held.lock", "here.lock", "young.lock"]);
-        assert_eq!(left("resolutions"), ["a.json"]);
+        assert_eq!(left("locks"), ["held.lock", "here.lock", "there.lock", "young.lock"]);
+        assert_eq!(left("resolutions"), ["a.json", "d.json"]);
     }
 }

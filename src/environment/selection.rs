@@ -53,19 +53,22 @@ impl Environments {
         {
             return Ok(chosen);
         }
-        let remembered = match self.decide(wanted).await? {
-            Choice::Take(interpreter, note) => ((interpreter, note), None),
-            Choice::Install(request) => (self.install(wanted, &request, reporter).await?, None),
+        let (remembered, is_new) = match self.decide(wanted).await? {
+            Choice::Take(interpreter, note) => (((interpreter, note), None), false),
+            Choice::Install(request) => ((self.install(wanted, &request, reporter).await?, None), true),
             Choice::InstallOr(request, other) => {
                 match self.try_install(wanted, &request, deadline, reporter).await {
-                    Some(chosen) => (chosen, None),
-                    None => ((other.clone(), Some(substitute(&other))), Some(Instant::now())),
+                    Some(chosen) => ((chosen, None), true),
+                    None => (((other.clone(), Some(substitute(&other))), Some(Instant::now())), false),
                 }
             }
         };
         selection.chosen.lock().unwrap_or_else(PoisonError::into_inner).insert(key, remembered.clone());
-        self.compile_library_later(&remembered.0.0);
-        Ok(remembered.0)
+        let (interpreter, note) = remembered.0;
+        self.compile_library_later(&interpreter);
+        // Told once; later calls find it on the machine.
+        let note = if is_new { Some(installed(&interpreter, wanted)) } else { note };
+        Ok((interpreter, note))
     }
 
     /// Asks as few executables as will do: first those of the likely version, then all.
@@ -211,6 +214,17 @@ fn substitute(interpreter: &Interpreter) -> String {
         interpreter.version,
         PythonVersion::DEFAULT
     )
+}
+
+fn installed(interpreter: &Interpreter, wanted: &Wanted) -> String {
+    let version = &interpreter.version;
+    match (wanted.version, &wanted.requires) {
+        (Some(asked), _) => format!("Python {version} was installed: {asked} was asked for"),
+        (None, Some(requires)) => {
+            format!("Python {version} was installed because of requires-python {requires}")
+        }
+        (None, None) => format!("Python {version} was installed: it is the default, and was not there"),
+    }
 }
 
 fn list(available: &[Interpreter]) -> String {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::build::{Builder, Resolution};
 use super::connection::Connection;
-use super::credentials::names_addresses;
+use super::credentials::addresses;
 use super::data_dir::DataDir;
 use super::failure::EnvironmentError;
 use super::files::write_atomically;
@@ -25,13 +25,14 @@ use super::job::{JobFolder, Runner};
 use super::lock::{Lock, Sharing};
 use super::progress::{PhaseSink, Reporter};
 use super::python::PythonVersion;
+use super::reach::Reach;
 use super::request::{EnvironmentRequest, environment_key, request_key};
 use super::selection::Selection;
 use super::source::SourceBuilds;
 use super::store::{Record, Store};
 use super::uses::Uses;
 use super::uv::{Finder, Uv};
-use super::{Environment, Options};
+use super::{Environment, Options, uv_config};
 use crate::sandbox::spec::Network;
 use crate::sandbox::{BoxFuture, Sandbox};
 
@@ -72,11 +73,13 @@ impl Environments {
     /// Opens the data folder and reads the user's settings. Starts nothing.
     pub fn open(options: Options, env: HostEnv, sandbox: Arc<dyn Sandbox>) -> Result<Self, EnvironmentError> {
         let data = Arc::new(data_dir(&options, &env, sandbox.as_ref())?);
-        let index = IndexSettings::read(&env, &config_files(&env), options.plain_http);
+        let index = index_settings(&env, options.plain_http);
+        let connection = Connection::read(&env);
         let package_cache = data.package_cache(sandbox.facts().backend);
         let runner = Runner {
             sandbox,
-            connection: Connection::read(&env),
+            reach: Arc::new(Reach::read(&env, &index, &connection)),
+            connection,
             index,
             package_cache: package_cache.clone(),
             env: env.clone(),
@@ -120,6 +123,7 @@ impl Environments {
                 phase: reporter
                     .last()
                     .map_or_else(|| "looking for an interpreter".to_owned(), |phase| phase.what),
+                index: self.indexes_of(request),
                 after: deadline.saturating_duration_since(started),
             }),
         }
@@ -132,10 +136,7 @@ impl Environments {
         progress: PhaseSink,
         seen: &Reporter,
     ) -> Result<Environment, EnvironmentError> {
-        request.check()?;
-        if names_addresses(request) {
-            self.0.runner.credentials().await.guard(request)?;
-        }
+        self.permit(request).await?;
         let (interpreter, note) = self.interpreter(request, deadline, seen).await?;
         let mut environment = self.obtain(&interpreter, request, progress, seen).await?;
         environment.notes.extend(note);
@@ -149,9 +150,35 @@ impl Environments {
         request: EnvironmentRequest,
     ) -> BoxFuture<'_, Result<Environment, EnvironmentError>> {
         Box::pin(async move {
-            request.check()?;
+            self.permit(&request).await?;
             self.obtain(&interpreter, &request, Arc::new(|_| {}), &Reporter::default()).await
         })
+    }
+
+    /// Hosts of the package indexes that a request needs; empty where it needs none.
+    fn indexes_of(&self, request: &EnvironmentRequest) -> String {
+        let of_script = request.tool_uv.clone().take_indexes();
+        if request.requirements.is_empty() { String::new() } else { self.0.runner.index.hosts(of_script) }
+    }
+
+    /// Refuses what would take packages from elsewhere than the user means, send the user's credentials elsewhere, or lead
+    /// to this machine.
+    async fn permit(&self, request: &EnvironmentRequest) -> Result<(), EnvironmentError> {
+        request.check()?;
+        let runner = &self.0.runner;
+        match runner.index.refusal() {
+            Some(reason) if !request.requirements.is_empty() => {
+                return Err(EnvironmentError::Refused(format!("nothing can be installed: {reason}")));
+            }
+            _ => {}
+        }
+        let addresses = addresses(request);
+        // Where a script names none, nobody has to be asked for credentials.
+        if addresses.is_empty() {
+            return Ok(());
+        }
+        runner.reach.check(&addresses)?;
+        runner.credentials().await.guard(request)
     }
 
     async fn obtain(
@@ -258,6 +285,7 @@ impl Environments {
         reporter: &Reporter,
     ) -> Result<Resolved, EnvironmentError> {
         let inner = &self.0;
+        inner.runner.reach.check_names(&addresses(request)).await?;
         let job = JobFolder::create(&inner.data)?;
         let uv = if request.requirements.is_empty() { Uv::unused() } else { self.uv().await?.clone() };
         let runner = Runner { niceness: request.niceness, ..inner.runner.clone() };
@@ -346,6 +374,7 @@ impl Environments {
             .map(str::to_owned)
             .into_iter()
             .chain(self.0.runner.index.notes.iter().cloned())
+            .chain(self.0.runner.connection.notes().iter().cloned())
             .collect()
     }
 }
@@ -400,6 +429,15 @@ impl Inner {
     }
 }
 
+fn index_settings(env: &HostEnv, plain_http: PlainHttp) -> IndexSettings {
+    let files = uv_config::read(env);
+    let mut settings = IndexSettings::read(env, files.as_deref().unwrap_or_default(), plain_http);
+    if let Err(reason) = files {
+        settings.refuse(reason);
+    }
+    settings
+}
+
 /// Where everything is kept where the sandbox cannot reach the user's own cache folder.
 const SYSTEM_CACHE: &str = "/var/cache/mcp-python-exec-sandbox";
 
@@ -412,16 +450,6 @@ fn data_dir(options: &Options, env: &HostEnv, sandbox: &dyn Sandbox) -> Result<D
         (None, Some(cache)) if !reached(cache.clone()) => DataDir::open(Some(&system), env),
         (named, _) => DataDir::open(named.as_deref(), env),
     }
-}
-
-/// uv's configuration files of the user and of the system, with their names.
-fn config_files(env: &HostEnv) -> Vec<(String, String)> {
-    let user = env.xdg("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("uv/uv.toml"));
-    let system = std::path::PathBuf::from("/etc/uv/uv.toml");
-    user.into_iter()
-        .chain([system])
-        .filter_map(|path| Some((path.display().to_string(), std::fs::read_to_string(&path).ok()?)))
-        .collect()
 }
 
 /// Seconds since 1970.

@@ -8,6 +8,7 @@ use super::data_dir::{DataDir, unique};
 use super::failure::EnvironmentError;
 use super::files::{remove_tree, tree_size};
 use super::host::HostEnv;
+use super::inside::VolumeStore;
 use super::lock::{Lock, Sharing};
 use super::prune;
 use super::store::Store;
@@ -17,6 +18,7 @@ use super::store::Store;
 pub struct Stock {
     data: Arc<DataDir>,
     store: Store,
+    volumes: VolumeStore,
 }
 
 /// One finished environment.
@@ -32,6 +34,8 @@ pub struct Stocked {
     pub size: u64,
     /// When it was used last.
     pub used: SystemTime,
+    /// Whether it lies in a container engine's volume: then the packages are the names of their modules.
+    pub in_volume: bool,
 }
 
 /// Bytes on disk, by kind.
@@ -47,12 +51,14 @@ pub struct Sizes {
     pub interpreters: u64,
     /// A uv that was fetched.
     pub uv: u64,
+    /// Environments and packages in a container engine's volumes.
+    pub volumes: u64,
 }
 
 impl Sizes {
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.environments + self.packages + self.built + self.interpreters + self.uv
+        self.environments + self.packages + self.built + self.interpreters + self.uv + self.volumes
     }
 }
 
@@ -63,6 +69,8 @@ pub struct Cleaned {
     pub freed: u64,
     /// Environments and package caches that are in use and stay.
     pub in_use: u64,
+    /// Bytes of environments in a container engine's volumes, which go when that backend installs something next.
+    pub in_volumes: u64,
 }
 
 impl Stock {
@@ -70,7 +78,8 @@ impl Stock {
     pub fn open(data_dir: Option<&Path>, env: &HostEnv) -> Result<Self, EnvironmentError> {
         let data = Arc::new(DataDir::open(data_dir, env)?);
         let store = Store::new(data.clone(), data.root().join("packages"), u64::MAX);
-        Ok(Self { data, store })
+        let volumes = VolumeStore::new(data.clone(), u64::MAX);
+        Ok(Self { data, store, volumes })
     }
 
     /// Where it is.
@@ -99,9 +108,18 @@ impl Stock {
                     packages,
                     size: entry.size,
                     used: entry.used,
+                    in_volume: false,
                 })
             })
             .collect();
+        list.extend(self.volumes.entries().into_iter().map(|(key, kept, used)| Stocked {
+            key,
+            python: kept.record.interpreter.version,
+            packages: kept.contents.modules.into_iter().collect(),
+            size: kept.record.size,
+            used,
+            in_volume: true,
+        }));
         list.sort_by_key(|stocked| std::cmp::Reverse(stocked.used));
         list
     }
@@ -114,6 +132,7 @@ impl Stock {
             built: tree_size(&self.data.built()),
             interpreters: tree_size(&self.data.interpreters()),
             uv: tree_size(&self.data.uv()),
+            volumes: self.volumes.size(),
         }
     }
 
@@ -128,9 +147,12 @@ impl Stock {
         if in_use == 0 {
             self.clear_built();
         }
-        prune::resolutions(&self.data.resolutions(), &self.data.environments());
-        prune::locks(&self.data.locks(), &self.data.environments());
-        Cleaned { freed: before.saturating_sub(self.sizes().total()), in_use }
+        let volumes = self.volumes.clean();
+        prune::resolutions(&self.data);
+        prune::locks(&self.data);
+        in_use += volumes.in_use;
+        let freed = before.saturating_sub(self.sizes().total() + volumes.freed);
+        Cleaned { freed, in_use, in_volumes: volumes.freed }
     }
 
     fn package_caches(&self) -> Vec<PathBuf> {
@@ -188,7 +210,7 @@ mod tests {
         assert!(stock.list().is_empty() && stock.sizes().packages >= 500_000);
         let lock =
             Lock::try_take(&cache.with_extension("lock"), Sharing::Shared).expect("no error").expect("free");
-        assert_eq!(stock.clean(), Cleaned { freed: 0, in_use: 1 });
+        assert_eq!(stock.clean(), Cleaned { in_use: 1, ..Cleaned::default() });
         drop(lock);
         let cleaned = stock.clean();
         assert!(cleaned.freed >= 500_000 && cleaned.in_use == 0, "{cleaned:?}");

@@ -193,8 +193,8 @@ impl Environments {
         let data = &self.0.data;
         JobFolder::sweep(data);
         source::sweep(&data.built());
-        prune::resolutions(&data.resolutions(), &data.environments());
-        prune::locks(&data.locks(), &data.environments());
+        prune::resolutions(data);
+        prune::locks(data);
         self.0.store.evict();
     }
 }

@@ -112,6 +112,7 @@ fn check_spec(engine: &Engine, interpreter: &Interpreter, script: &[u8]) -> Sand
         mounts: interpreter.mounts(),
         files: vec![InlineFile { path: SCRIPT.into(), content: script.into() }],
         network: Network::None,
+        named_servers: Vec::new(),
         limits: engine.settings.limits,
         channel: false,
     }

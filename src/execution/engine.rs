@@ -144,6 +144,7 @@ impl Engine {
             mounts,
             files: vec![InlineFile { path: SCRIPT.into(), content: script.into() }],
             network: self.settings.network,
+            named_servers: Vec::new(),
             limits: self.settings.limits,
             channel: false,
         }

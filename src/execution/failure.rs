@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::report::{ExecutionError, FailureKind};
 use super::run::RunError;
-use crate::environment::{EnvironmentError, ErrorKind};
+use crate::environment::{EnvironmentError, ErrorKind, Why};
 use crate::sandbox::StartError;
 use crate::sandbox::facts::Refusal;
 use crate::script::{Analysis, ProblemKind};
@@ -20,7 +20,7 @@ pub fn invalid_script(analysis: &Analysis) -> ExecutionError {
     let kind = if all(ProblemKind::RefusedSetting) || all(ProblemKind::Requirement) {
         FailureKind::RefusedRequirement
     } else if all(ProblemKind::Conflict) {
-        FailureKind::Resolution
+        FailureKind::Conflict
     } else {
         FailureKind::InvalidScript
     };
@@ -33,7 +33,8 @@ pub fn environment(failed: &EnvironmentError, notes: &[String]) -> ExecutionErro
         ErrorKind::Uv => FailureKind::Uv,
         ErrorKind::Interpreter => FailureKind::Interpreter,
         ErrorKind::Refused => FailureKind::RefusedRequirement,
-        ErrorKind::Resolution => FailureKind::Resolution,
+        ErrorKind::Resolution(why) => resolution(why),
+        ErrorKind::HashMismatch => FailureKind::HashMismatch,
         ErrorKind::Network => FailureKind::Network,
         ErrorKind::Installation => FailureKind::Installation,
         ErrorKind::Storage => FailureKind::Storage,
@@ -41,6 +42,18 @@ pub fn environment(failed: &EnvironmentError, notes: &[String]) -> ExecutionErro
         ErrorKind::Sandbox => FailureKind::Sandbox,
     };
     ExecutionError { detail: failed.detail().to_owned(), ..error(kind, failed.to_string(), notes) }
+}
+
+fn resolution(why: Why) -> FailureKind {
+    match why {
+        Why::NoPackage => FailureKind::NoSuchPackage,
+        Why::NoVersion => FailureKind::NoSuchVersion,
+        Why::WrongPython => FailureKind::WrongPython,
+        Why::NoWheel => FailureKind::NoWheel,
+        Why::Yanked => FailureKind::Yanked,
+        Why::Conflict => FailureKind::Conflict,
+        Why::Other => FailureKind::Resolution,
+    }
 }
 
 /// The backend cannot be used on this machine.

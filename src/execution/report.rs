@@ -72,8 +72,22 @@ pub enum FailureKind {
     InvalidScript,
     /// A requirement is refused by policy.
     RefusedRequirement,
-    /// No such package, no such version, conflict.
+    /// No index knows a package of this name.
+    NoSuchPackage,
+    /// There is no such version.
+    NoSuchVersion,
+    /// There is a version, for another Python.
+    WrongPython,
+    /// Only wheels for others, or only source code that may not be built.
+    NoWheel,
+    /// Withdrawn by its authors.
+    Yanked,
+    /// Two requirements exclude each other.
+    Conflict,
+    /// The requirements have no solution for another reason.
     Resolution,
+    /// A download is not what the index promised.
+    HashMismatch,
     /// The package index cannot be reached.
     Network,
     /// A package could not be built or unpacked.

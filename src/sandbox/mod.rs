@@ -11,6 +11,7 @@ pub mod linux;
 pub mod machine;
 #[cfg(native)]
 pub mod none;
+pub mod reserved;
 pub mod select;
 pub mod spec;
 pub mod volumes;

@@ -4,6 +4,7 @@
 //! carries it out: no namespace, no container, no descriptor.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,10 @@ pub struct SandboxSpec {
     pub files: Vec<InlineFile>,
     /// Reach of the network.
     pub network: Network,
+    /// Servers on this machine and its link that are in reach though the network is [`Network::Outbound`], since the
+    /// user's settings name them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub named_servers: Vec<SocketAddr>,
     /// Limits for the whole sandbox.
     pub limits: Limits,
     /// Whether the program gets a private two-way channel on descriptor 3.

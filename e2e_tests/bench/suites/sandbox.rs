@@ -67,6 +67,7 @@ mod ours {
                 mounts: Vec::new(),
                 files: Vec::new(),
                 network: Network::Host,
+                named_servers: Vec::new(),
                 limits: Limits::default(),
                 channel: false,
             };

@@ -57,6 +57,7 @@ pub fn plan(ground: &Ground, script: &str) -> Result<(SandboxSpec, LaunchPlan), 
         mounts: Vec::new(),
         files: vec![InlineFile { path: "script.py".into(), content: script.as_bytes().into() }],
         network: Network::None,
+        named_servers: Vec::new(),
         limits: Limits::default(),
         channel: false,
     };

@@ -69,6 +69,7 @@ pub async fn install(
         mounts,
         files,
         network: Network::Host,
+        named_servers: Vec::new(),
         limits: limits(),
         channel: false,
     };

@@ -25,7 +25,8 @@ use super::uv::Uv;
 use crate::sandbox::spec::{Access, Mount, MountSource};
 use crate::sandbox::volumes::{ENVIRONMENT, Keep, PACKAGES, Programs, Volumes};
 pub(super) use programs::Known;
-use store::{VolumeRecord, VolumeStore};
+use store::VolumeRecord;
+pub(super) use store::VolumeStore;
 
 fn volume_mount(name: &str, target: &str, access: Access) -> Mount {
     Mount { source: MountSource::Volume(name.to_owned()), target: target.into(), access }

@@ -108,6 +108,7 @@ async fn ask(runner: &Runner, programs: &Programs) -> Result<Kept, EnvironmentEr
         mounts: Vec::new(),
         files: Vec::new(),
         network: Network::None,
+        named_servers: Vec::new(),
         limits: Limits::default(),
         channel: false,
     };

@@ -16,6 +16,7 @@ use super::super::figures;
 use super::super::files::write_atomically;
 use super::super::lock::{Lock, Sharing};
 use super::super::startup::Contents;
+use super::super::stock::Cleaned;
 use super::super::store::Record;
 use super::volume_mount;
 use crate::sandbox::spec::Access;
@@ -46,7 +47,7 @@ impl VolumeStore {
     }
 
     fn folder(&self) -> PathBuf {
-        self.data.root().join("volumes")
+        self.data.volumes()
     }
 
     fn record_path(&self, key: &str) -> PathBuf {
@@ -112,6 +113,26 @@ impl VolumeStore {
         let _ = write_atomically(&self.folder().join("packages"), size.to_string().as_bytes());
     }
 
+    /// Bytes of environments and packages.
+    pub fn size(&self) -> u64 {
+        self.packages() + self.entries().iter().map(|(_, kept, _)| kept.record.size).sum::<u64>()
+    }
+
+    /// Forgets environments that are not in use. Their volumes are then ones that no record names, which the backend removes
+    /// with its next `evict`: nothing here speaks to an engine.
+    pub fn clean(&self) -> Cleaned {
+        let mut cleaned = Cleaned::default();
+        for (key, kept, _) in self.entries() {
+            match Lock::try_take(&self.lock_path(&key), Sharing::Exclusive) {
+                Ok(Some(_lock)) if fs::remove_file(self.record_path(&key)).is_ok() => {
+                    cleaned.freed += kept.record.size;
+                }
+                _ => cleaned.in_use += 1,
+            }
+        }
+        cleaned
+    }
+
     fn packages(&self) -> u64 {
         let kept = fs::read_to_string(self.folder().join("packages")).ok();
         kept.and_then(|text| text.trim().parse().ok()).unwrap_or_default()
@@ -172,7 +193,8 @@ impl VolumeStore {
         }
     }
 
-    fn entries(&self) -> Vec<(String, VolumeRecord, SystemTime)> {
+    /// All that are finished: key, record, and when each was used last.
+    pub fn entries(&self) -> Vec<(String, VolumeRecord, SystemTime)> {
         let files = fs::read_dir(self.folder()).into_iter().flatten().flatten();
         files
             .filter_map(|file| {

@@ -14,7 +14,7 @@ use super::super::uv::Uv;
 use crate::sandbox::spec::Mount;
 
 /// Settings of the user that say where interpreters come from.
-const SOURCES: [&str; 3] =
+pub const SOURCES: [&str; 3] =
     ["UV_PYTHON_DOWNLOADS_JSON_URL", "UV_PYTHON_INSTALL_MIRROR", "UV_PYTHON_CPYTHON_BUILD"];
 
 /// Installs interpreters.

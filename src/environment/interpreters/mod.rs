@@ -16,7 +16,7 @@ use crate::sandbox::spec::Mount;
 pub use choose::{Choice, Wanted, choose};
 pub use index::InterpreterIndex;
 pub(super) use index::is_unchanged;
-pub(super) use install::Installer;
+pub(super) use install::{Installer, SOURCES};
 pub(super) use probe::{QUESTION, interpreter_without_mounts};
 pub use search::{Candidate, candidates};
 

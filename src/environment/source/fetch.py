@@ -6,11 +6,15 @@ BUNDLES = ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.c
 
 
 class Failed(Exception):
-    network = False
+    network = mismatch = False
 
 
 class Unreachable(Failed):
     network = True
+
+
+class Mismatch(Failed):
+    mismatch = True
 
 
 class SameSafety(urllib.request.HTTPRedirectHandler):
@@ -33,13 +37,24 @@ def context():
     return made
 
 
+def proxies():
+    """ALL_PROXY stands for the others, which urllib does not know; NO_PROXY it looks up by itself."""
+    found = urllib.request.getproxies()
+    everything = found.pop("all", None)
+    if everything:
+        found = {"http": everything, "https": everything} | found
+    if any(address.lower().startswith("socks") for address in (found.get("http", ""), found.get("https", ""))):
+        raise Failed("source code is not fetched through a SOCKS proxy; set HTTPS_PROXY to one that speaks HTTP")
+    return found
+
+
 def archive(job):
     url = job["url"]
     if urllib.parse.urlsplit(url).scheme not in ("https", "http"):
         raise Failed("only https addresses are fetched")
     opener = urllib.request.OpenerDirector()
     for handler in (
-        urllib.request.ProxyHandler(),
+        urllib.request.ProxyHandler(proxies()),
         urllib.request.HTTPHandler(),
         urllib.request.HTTPSHandler(context=context()),
         urllib.request.HTTPDefaultErrorHandler(),
@@ -61,7 +76,7 @@ def archive(job):
             digest.update(chunk)
             out.write(chunk)
     if job["sha256"] not in (None, digest.hexdigest()):
-        raise Failed(f"hash mismatch: {job['sha256']} was promised, {digest.hexdigest()} came")
+        raise Mismatch(f"hash mismatch: {job['sha256']} was promised, {digest.hexdigest()} came")
     return digest.hexdigest()
 
 
@@ -116,7 +131,7 @@ def main():
     except OSError as error:
         print(json.dumps({"failed": str(getattr(error, "reason", error)), "network": True}))
     except Failed as error:
-        print(json.dumps({"failed": str(error), "network": error.network}))
+        print(json.dumps({"failed": str(error), "network": error.network, "mismatch": error.mismatch}))
 
 
 main()

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::origin::{Origin, SourcePackage};
 use crate::environment::build::Builder;
-use crate::environment::failure::EnvironmentError;
+use crate::environment::failure::{EnvironmentError, trim};
 use crate::environment::redact::redact;
 use crate::sandbox::spec::Command;
 
@@ -42,6 +42,7 @@ struct Answer {
     identity: Option<String>,
     failed: Option<String>,
     network: bool,
+    mismatch: bool,
 }
 
 /// Fetches the code of one package; `number` tells the packages of one job apart.
@@ -70,9 +71,16 @@ pub async fn fetch(
     let answer: Answer = serde_json::from_str(output.stdout.trim()).unwrap_or_default();
     match answer {
         Answer { identity: Some(identity), .. } => Ok(Fetched { archive: folder.join("source"), identity }),
-        Answer { failed, network, .. } => {
+        Answer { failed, network, mismatch, .. } => {
             let reason = failed.unwrap_or_else(|| format!("fetching ended with exit code {}", output.code));
-            Err(failure(package, &redact(&reason), network, &output.stderr))
+            let reason = redact(&reason);
+            let reason = format!("{} from {}: {reason}", package.label(), redact(&package.address()));
+            let detail = trim(&redact(&output.stderr));
+            Err(match (network, mismatch) {
+                (true, _) => EnvironmentError::Unreachable { reason, detail },
+                (_, true) => EnvironmentError::HashMismatch { reason, detail },
+                _ => EnvironmentError::Installation { reason, detail },
+            })
         }
     }
 }
@@ -87,16 +95,6 @@ fn job(package: &SourcePackage) -> String {
         }
     };
     serde_json::to_string(&job).unwrap_or_default()
-}
-
-fn failure(package: &SourcePackage, reason: &str, network: bool, stderr: &str) -> EnvironmentError {
-    let detail = crate::environment::failure::trim(&redact(stderr));
-    let reason = format!("{} from {}: {reason}", package.label(), redact(&package.address()));
-    if network {
-        EnvironmentError::Unreachable { reason, detail }
-    } else {
-        EnvironmentError::Installation { reason, detail }
-    }
 }
 
 /// Variables of the sandbox in which code of a package runs: nothing of the user's.

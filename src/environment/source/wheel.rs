@@ -165,6 +165,7 @@ fn spec(
         mounts,
         files: vec![InlineFile { path: BUILD_FILE.into(), content: BUILD.as_bytes().into() }],
         network: builder.build_network,
+        named_servers: Vec::new(),
         limits: Limits { open_files: 4096, disk: 2 << 30, ..Limits::default() },
         channel: false,
     }

@@ -86,9 +86,9 @@ pub enum Found<S> {
 
 /// Whether a sandbox for the one will do for the other: everything but the files is the same.
 fn same(a: &SandboxSpec, b: &SandboxSpec) -> bool {
-    let SandboxSpec { role, command, mounts, files: _, network, limits, channel } = a;
-    (role, command, mounts, network, limits, channel)
-        == (&b.role, &b.command, &b.mounts, &b.network, &b.limits, &b.channel)
+    let SandboxSpec { role, command, mounts, files: _, network, named_servers, limits, channel } = a;
+    (role, command, mounts, network, named_servers, limits, channel)
+        == (&b.role, &b.command, &b.mounts, &b.network, &b.named_servers, &b.limits, &b.channel)
 }
 
 impl<S, P> Shelves<S, P> {
@@ -273,6 +273,7 @@ mod tests {
             mounts: Vec::new(),
             files: vec![InlineFile { path: "script.py".into(), content: program.as_bytes().into() }],
             network: Network::Host,
+            named_servers: Vec::new(),
             limits: Limits::default(),
             channel: false,
         }

@@ -53,6 +53,7 @@ async fn test(sandbox: &LinuxSandbox, allowed: u16, refused: u16) -> Result<(), 
         mounts: Vec::new(),
         files: Vec::new(),
         network: Network::Outbound,
+        named_servers: Vec::new(),
         limits: Limits::default(),
         channel: false,
     };

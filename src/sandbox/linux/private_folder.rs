@@ -177,7 +177,16 @@ mod tests {
         };
         let files = vec![InlineFile { path: "script.py".into(), content: b"pass"[..].into() }];
         let (role, network, limits) = (Role::Run, Network::Host, Limits::default());
-        let spec = SandboxSpec { role, command, mounts: vec![], files, network, limits, channel: false };
+        let spec = SandboxSpec {
+            role,
+            command,
+            mounts: vec![],
+            files,
+            network,
+            named_servers: vec![],
+            limits,
+            channel: false,
+        };
         let folder = PrivateFolder::create(&spec, None).expect("a private folder");
         let placed = folder.place(&spec);
         let script = folder.work().join("script.py");

@@ -118,6 +118,7 @@ impl LinuxSandbox {
             mounts: Vec::new(),
             files: Vec::new(),
             network: Network::None,
+            named_servers: Vec::new(),
             limits: Limits::default(),
             channel: false,
         };

@@ -16,6 +16,17 @@ pub enum Format {
     Flat,
 }
 
+/// How an index is configured, in uv's order of preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Notation {
+    /// An entry of `index`; `UV_INDEX` and `UV_DEFAULT_INDEX`.
+    Index,
+    /// The older `extra-index-url`.
+    ExtraIndexUrl,
+    /// The older `index-url`.
+    IndexUrl,
+}
+
 /// One `[[tool.uv.index]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Index {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use toml::de::DeTable;
 
 pub use exclude_newer::ExcludeNewer;
-pub use index::{Format, Index};
+pub use index::{Format, Index, Notation};
 pub use sources::{GitReference, Location, Source};
 
 use super::nearest::nearest;

@@ -8,8 +8,8 @@ use toml::{Table, Value};
 
 use super::super::requirement::Requirement;
 use super::{
-    Closed, ExcludeNewer, ForkStrategy, Format, GitReference, Index, Location, Prerelease, Resolution,
-    Source, ToolUv,
+    Closed, ExcludeNewer, ForkStrategy, Format, GitReference, Index, Location, Notation, Prerelease,
+    Resolution, Source, ToolUv,
 };
 
 /// Stands before the name of every index that a script defines.
@@ -45,6 +45,20 @@ impl ToolUv {
         }
         let tool = Table::from_iter([("uv".to_owned(), Value::Table(settings))]);
         Table::from_iter([("tool".to_owned(), Value::Table(tool))]).to_string()
+    }
+
+    /// Takes out the indexes, whatever their notation, as entries of a list `index`.
+    pub fn take_indexes(&mut self) -> Vec<(Notation, Table)> {
+        let listed = self.indexes.drain(..).map(|index| (Notation::Index, index_table(&index)));
+        let mut entries: Vec<_> = listed.collect();
+        let entry = |url: String| Table::from_iter([("url".to_owned(), Value::String(url))]);
+        entries.extend(self.extra_index_urls.drain(..).map(|url| (Notation::ExtraIndexUrl, entry(url))));
+        if let Some(url) = self.index_url.take() {
+            let mut default = entry(url);
+            default.insert("default".to_owned(), Value::Boolean(true));
+            entries.push((Notation::IndexUrl, default));
+        }
+        entries
     }
 
     fn settings(&self) -> Table {

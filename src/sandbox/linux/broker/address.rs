@@ -1,20 +1,9 @@
 //! Where a connection out of a private network may lead. Pure: addresses in, verdicts out.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use super::names;
-
-/// Addresses of cloud providers that hand out credentials or settings of the machine, outside the link-local ranges:
-/// Alibaba's metadata, Azure's host agent, Oracle's metadata, Tailscale's own service.
-const SERVICES_V4: [Ipv4Addr; 4] = [
-    Ipv4Addr::new(100, 100, 100, 200),
-    Ipv4Addr::new(168, 63, 129, 16),
-    Ipv4Addr::new(192, 0, 0, 192),
-    Ipv4Addr::new(100, 100, 100, 100),
-];
-
-/// The same over IPv6, as the first two groups: Amazon's services and Google's metadata.
-const SERVICES_V6: [[u16; 2]; 2] = [[0xfd00, 0x0ec2], [0xfd20, 0x00ce]];
+use crate::sandbox::reserved::is_reserved;
 
 /// Which addresses a run may connect to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +47,7 @@ impl Policy {
         if ip.is_loopback() || ip.is_unspecified() {
             return Verdict::Inside;
         }
-        if named(&self.name_servers) || !is_forbidden(ip) {
+        if named(&self.name_servers) || !is_reserved(ip) {
             return Verdict::Outside(asked);
         }
         Verdict::Refused
@@ -69,38 +58,6 @@ impl Policy {
         self.exceptions.iter().chain(&self.name_servers).any(|one| {
             one.ip().to_canonical() == destination.ip().to_canonical() && one.port() == destination.port()
         })
-    }
-}
-
-/// Ranges that are this machine, its link, or nobody: never for a script. Private ranges are not among them, as
-/// package indexes and databases of a company live there.
-fn is_forbidden(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => {
-            let [first, ..] = ip.octets();
-            first == 0 || first == 127 || first >= 224 || ip.is_link_local() || SERVICES_V4.contains(&ip)
-        }
-        IpAddr::V6(ip) => {
-            let groups = ip.segments();
-            ip.is_loopback()
-                || ip.is_multicast()
-                // Link-local fe80::/10, and fec0::/10, which once meant the same site.
-                || groups[0] & 0xff80 == 0xfe80
-                || SERVICES_V6.contains(&[groups[0], groups[1]])
-                || embedded(ip).is_some_and(|ip| is_forbidden(IpAddr::V4(ip)))
-        }
-    }
-}
-
-/// The IPv4 address that a translator or tunnel would reach through an IPv6 one: `64:ff9b::/96`, `2002::/16`, and the
-/// old compatible form `::/96`.
-fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
-    let of = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
-    match ip.segments() {
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0, 0, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
-            of(high, low)
-        }
-        _ => None,
     }
 }
 

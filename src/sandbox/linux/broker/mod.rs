@@ -84,7 +84,7 @@ pub struct Broker {
 impl Broker {
     /// A broker for a run, where its specification asks for one. It has nothing to do yet.
     pub fn for_run(spec: &SandboxSpec) -> Option<Self> {
-        let policy = || Arc::new(policy(&spec.command.env));
+        let policy = || Arc::new(policy(&spec.command.env, &spec.named_servers));
         (spec.network == Network::Outbound).then(|| Self { policy: policy(), tasks: Vec::new() })
     }
 
@@ -216,10 +216,11 @@ fn pending(listener: &AsyncFd<OwnedFd>) -> io::Result<PollFlags> {
 }
 
 /// The policy for a run with these variables: proxies on this machine that the user has set are what a script is meant
-/// to use.
-fn policy<'a>(variables: impl IntoIterator<Item = (&'a String, &'a String)>) -> Policy {
+/// to use, and so are servers that the user names otherwise.
+fn policy<'a>(variables: impl IntoIterator<Item = (&'a String, &'a String)>, named: &[SocketAddr]) -> Policy {
     let proxies = variables.into_iter().filter(|(name, _)| is_proxy(name));
-    Policy::new(proxies.flat_map(|(_, value)| local_servers(value)).collect(), names::of_host())
+    let proxies = proxies.flat_map(|(_, value)| local_servers(value));
+    Policy::new(proxies.chain(named.iter().copied()).collect(), names::of_host())
 }
 
 fn is_proxy(name: &str) -> bool {

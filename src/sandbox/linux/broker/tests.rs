@@ -156,7 +156,7 @@ fn proxies_on_this_machine_are_exceptions() {
         ("HTTPS_PROXY".to_owned(), "http://127.0.0.1:1".to_owned()),
         ("X".to_owned(), "127.0.0.1:2".to_owned()),
     ];
-    let policy = policy(variables.iter().map(|(name, value)| (name, value)));
+    let policy = policy(variables.iter().map(|(name, value)| (name, value)), &[]);
     assert!(policy.is_named("127.0.0.1:1".parse().expect("an address")));
     assert!(!policy.is_named("127.0.0.1:2".parse().expect("an address")));
 }
