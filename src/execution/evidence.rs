@@ -4,18 +4,24 @@
 use crate::sandbox::spec::Limits;
 use crate::sandbox::{LimitHit, Tier};
 
-/// How an exception begins that tells of a limit, and which.
-const NAMES: [(&str, fn(&Limits) -> LimitHit); 4] = [
-    ("OSError: [Errno 28]", |limits| LimitHit::Disk(limits.disk)),
-    ("OSError: [Errno 24]", |limits| LimitHit::OpenFiles(limits.open_files)),
-    ("MemoryError", |limits| LimitHit::Memory(limits.memory)),
-    ("numpy._core._exceptions._ArrayMemoryError", |limits| LimitHit::Memory(limits.memory)),
-];
+/// The limit that an exception's last line tells of.
+fn named(last: &str, limits: &Limits) -> Option<LimitHit> {
+    let starts = |start: &str| last.starts_with(start);
+    if starts("OSError: [Errno 28]") {
+        Some(LimitHit::Disk(limits.disk))
+    } else if starts("OSError: [Errno 24]") {
+        Some(LimitHit::OpenFiles(limits.open_files))
+    } else if starts("MemoryError") || starts("numpy._core._exceptions._ArrayMemoryError") {
+        Some(LimitHit::Memory(limits.memory))
+    } else {
+        None
+    }
+}
 
 /// The limit that the uncaught exception of a failed script names.
 pub fn limit_in(errors: &str, limits: &Limits, tier: Tier) -> Option<LimitHit> {
     let last = errors.lines().rfind(|line| !line.trim().is_empty())?;
-    let hit = NAMES.iter().find(|(start, _)| last.starts_with(start)).map(|(_, limit)| limit(limits))?;
+    let hit = named(last, limits)?;
     // Without a file system of the sandbox's own it is the machine's disk that may be full.
     let own_disk = matches!(tier, Tier::Full | Tier::Docker);
     (own_disk || !matches!(hit, LimitHit::Disk(_))).then_some(hit)
