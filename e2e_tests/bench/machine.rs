@@ -21,6 +21,7 @@ pub fn describe(setting: &Setting) -> Value {
         "processor": processor(&read("/proc/cpuinfo")),
         "load": read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" "),
         "user": if rustix::process::geteuid().is_root() { "root" } else { "an ordinary user" },
+        "rounds": setting.flags.rounds,
         "interpreter": setting.python.display().to_string(),
         "python": setting.version,
         "server": setting.server.display().to_string(),
@@ -93,19 +94,28 @@ pub fn tree(root: u32) -> Vec<u32> {
     found
 }
 
-/// Bytes of memory that processes have to themselves, shared pages counted by share. Where a process may not be asked
-/// that, all that it has resident counts.
-pub fn proportional_memory(pids: &[u32]) -> u64 {
-    pids.iter().map(|&pid| share(pid).or_else(|| resident(pid)).unwrap_or(0)).sum()
+/// Bytes of memory that processes take together: of a page that several map, each has its share (PSS). A sum with one
+/// that does not tell would be something else, so then there is none.
+pub fn proportional_memory(pids: &[u32]) -> Result<u64, String> {
+    pids.iter().map(|&pid| share(pid)).sum()
 }
 
-fn share(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    kilobytes(&text, "Pss:")
+fn share(pid: u32) -> Result<u64, String> {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    match fs::read_to_string(&path) {
+        Ok(text) => kilobytes(&text, "Pss:").ok_or_else(|| format!("{path} names no share")),
+        // It has ended meanwhile.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Ok(0),
+        Err(error) => Err(format!("{path}: {error}; the benchmark's head says which right that takes")),
+    }
 }
 
-fn resident(pid: u32) -> Option<u64> {
-    kilobytes(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS:")
+/// Keeps the rights that this process was started with from every program that it starts.
+pub fn pass_no_rights_on() -> Result<(), String> {
+    let drop = |set| caps::clear(None, set).map_err(|error| format!("rights cannot be kept back: {error}"));
+    drop(caps::CapSet::Ambient)?;
+    drop(caps::CapSet::Inheritable)
 }
 
 /// The most memory that a process has had resident, in bytes.

@@ -115,6 +115,18 @@ impl Report {
         say(&table::markdown(&self.machine, &self.results));
     }
 
+    /// Puts the same into a document, between its marks.
+    pub fn write_into(&self, document: Option<&Path>) -> Result<(), String> {
+        let Some(path) = document else { return Ok(()) };
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(failed)?;
+        let [begin, end] = ["<!-- bench:begin -->\n", "<!-- bench:end -->"];
+        let parts = text.split_once(begin).and_then(|(head, rest)| Some((head, rest.split_once(end)?.1)));
+        let (head, tail) = parts.ok_or_else(|| format!("{} has no place for it", path.display()))?;
+        let table = table::markdown(&self.machine, &self.results);
+        std::fs::write(path, format!("{head}{begin}{table}{end}{tail}")).map_err(failed)
+    }
+
     /// Writes everything as JSON.
     pub fn write(&self, file: Option<&Path>) -> Result<(), String> {
         let Some(file) = file else { return Ok(()) };

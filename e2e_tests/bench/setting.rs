@@ -22,6 +22,12 @@ pub struct Flags {
     /// Where the figures go as JSON
     #[arg(long)]
     pub json: Option<PathBuf>,
+    /// A document into which the table goes, between `<!-- bench:begin -->` and `<!-- bench:end -->`
+    #[arg(long)]
+    pub readme: Option<PathBuf>,
+    /// Image for containers; without it, the one that the server makes
+    #[arg(long)]
+    pub docker_image: Option<String>,
     /// The server's folder for packages and environments; without it, one for benchmarks in the temporary folder
     #[arg(long)]
     pub data_dir: Option<PathBuf>,

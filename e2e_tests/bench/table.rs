@@ -59,7 +59,7 @@ const COLD: [&str; 3] = ["hello", "hello", "ours, pool off"];
 
 use Aim::{AtLeast, AtMost};
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 28] = [
     race("hello, a sandbox waits, to bare python", POOL, MIDDLE, AtMost(0.30)),
     race("... its slowest in a hundred, to bare python's", POOL, "/p99_ratio", AtMost(0.6)),
     race("... its first line, to bare python's whole run", POOL, "/first_line/p50_ratio", AtMost(0.1)),
@@ -75,10 +75,17 @@ const ROWS: [Row; 24] = [
     race("requests, a sandbox waits", ["packages", "requests", "ours, pool"], MIDDLE, AtMost(1.0)),
     race("numpy, pool off", ["packages", "numpy", "ours, pool off"], MIDDLE, AtMost(1.3)),
     race("numpy, a sandbox waits", ["packages", "numpy", "ours, pool"], MIDDLE, AtMost(1.0)),
+    race("numpy with pandas, pool off", ["packages", "numpy+pandas", "ours, pool off"], MIDDLE, AtMost(1.3)),
+    race(
+        "numpy with pandas, a sandbox waits",
+        ["packages", "numpy+pandas", "ours, pool"],
+        MIDDLE,
+        AtMost(1.0),
+    ),
     Row {
         unit: " ms",
         ..race(
-            "numpy and pandas imported before",
+            "numpy with pandas, imported before (`--preload`)",
             ["preload", "numpy+pandas", "ours, preload"],
             "/p50_ms",
             AtMost(15.0),
@@ -125,6 +132,16 @@ const ROWS: [Row; 24] = [
     ),
     figure("... of its descriptors", ["leaks", "pool: descriptors, growth"], "", AtMost(0.0)),
     figure("... of its processes", ["leaks", "pool: processes, growth"], "", AtMost(0.0)),
+    Row {
+        unit: " ms",
+        ..race("Docker: hello, a container waits", ["engine", "hello", "ours, pool"], "/p50_ms", AtMost(25.0))
+    },
+    race(
+        "Docker: hello, pool off, to `docker run`",
+        ["engine", "hello", "ours, pool off"],
+        MIDDLE,
+        AtMost(1.15),
+    ),
 ];
 
 /// The whole table, with what it was measured on.
@@ -134,7 +151,7 @@ pub fn markdown(machine: &Value, results: &[Value]) -> String {
         other => other.to_string(),
     };
     let mut text = format!(
-        "Measured on {} UTC: {} processors ({}), Linux {}, CPython {}, load {} at the start, as {}.\n\n\
+        "Measured on {} UTC: {} processors ({}), Linux {}, CPython {}, load {} at the start, as {}, {} rounds.\n\n\
          | what | measured | half of the rounds between | aim | reached |\n|---|---|---|---|---|\n",
         of("date"),
         of("processors"),
@@ -143,6 +160,7 @@ pub fn markdown(machine: &Value, results: &[Value]) -> String {
         of("python"),
         of("load"),
         of("user"),
+        of("rounds"),
     );
     for row in &ROWS {
         // Writing to a string does not fail.

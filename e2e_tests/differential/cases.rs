@@ -4,13 +4,20 @@
 //! `cr`, `mixed` (line ends), `nul`, `formfeed`, `ctrlz` (stand for every `@`), `times=N` (the body repeated),
 //! `first=LINE`, `then=LINE` (around it), `line=N` (a long list after it), `string=N` (a long string after it).
 
+use std::path::Path;
+
 /// One script.
 pub struct Case {
     pub name: String,
     pub script: String,
     /// Whether a direct start has to do the same.
     pub portable: bool,
+    /// Seconds that it may take.
+    pub seconds: u32,
 }
+
+/// For a script that does not say how long it may take.
+const SECONDS: u32 = 60;
 
 const FILES: [(&str, &str); 6] = [
     ("identity", include_str!("cases/identity.txt")),
@@ -37,7 +44,29 @@ fn case(file: &str, part: &str) -> Case {
     };
     let script = flagged(flags).fold(body.to_owned(), |text, flag| apply(&text, flag));
     let portable = !flagged(flags).any(|flag| flag == "sandbox");
-    Case { name: format!("{file}/{name}"), script, portable }
+    Case { name: format!("{file}/{name}"), script, portable, seconds: SECONDS }
+}
+
+/// Programs of the case kit that need no packages: those that must work, and those about output, ends and limits. Without
+/// the kit there are none.
+pub fn of_the_kit(kit: &Path) -> Vec<Case> {
+    let files = ["a", "c"].iter().flat_map(|group| std::fs::read_dir(kit.join(group)).into_iter().flatten());
+    let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "py"));
+    paths.sort();
+    let read = |path: &std::path::PathBuf| {
+        let script = std::fs::read_to_string(path).expect("a program is UTF-8 text");
+        let header = |key: &str| script.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let seconds = header("# timeout_seconds:").map_or(SECONDS, |text| text.parse().expect("a number"));
+        let name = path.strip_prefix(kit).expect("it lies in the kit").display().to_string();
+        (header("# needs:") == Some("stdlib")).then(|| Case {
+            name,
+            portable: false,
+            seconds,
+            script: script.clone(),
+        })
+    };
+    paths.iter().filter_map(read).collect()
 }
 
 /// Flags, where the text after `first=` and `then=` may hold blanks.

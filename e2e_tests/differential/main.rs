@@ -2,12 +2,16 @@
 //! same errors and the same end in a sandbox that waited, in one that was built for them, and, where they do not look at
 //! the machine itself, started directly by the environment's interpreter.
 
+#![cfg(target_os = "linux")]
+
 mod cases;
 mod crowd;
 mod server;
+#[path = "../common/skipped.rs"]
+mod skipped;
 mod waiting;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
@@ -27,13 +31,30 @@ fn there_are_enough_of_them_and_each_has_its_name() {
 
 #[test]
 fn a_waiting_interpreter_is_like_one_that_was_just_started() {
+    waiting_is_like_just_started(&CASES);
+}
+
+#[test]
+fn programs_of_the_case_kit_cannot_tell_either() {
+    let kit = std::env::var_os("CASES").map(PathBuf::from);
+    let kit = kit.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/cases"));
+    if !kit.is_dir() {
+        skipped::skipped(format_args!("{} is not there", kit.display()));
+        return;
+    }
+    let cases = cases::of_the_kit(&kit);
+    assert!(cases.len() >= 25, "{}", cases.len());
+    waiting_is_like_just_started(&cases);
+}
+
+fn waiting_is_like_just_started(cases: &[Case]) {
     let mut cold = Server::start(&["--pool-size", "0"]);
     let mut pooled = Server::start(&["--pool-size", "4"]);
     pooled.run("pass");
     let mut differences = Vec::new();
-    for case in CASES.iter() {
-        let expected = cold.run(&case.script).without_chance();
-        let got = pooled.run_waiting(&case.script).map(Ended::without_chance);
+    for case in cases {
+        let expected = cold.run_with_timeout(&case.script, case.seconds).without_chance();
+        let got = pooled.run_waiting_for(&case.script, case.seconds).map(Ended::without_chance);
         if got.as_ref() != Some(&expected) {
             differences.push(difference(&case.name, &expected, got.as_ref()));
         }

@@ -155,9 +155,14 @@ impl Server {
     /// Runs a script until a waiting sandbox was used for it. One that none takes (another encoding, a refusal) runs
     /// as it does without; so that this cannot hide a pool that never works, it is told apart by the caller's script.
     pub fn run_waiting(&mut self, script: &str) -> Option<Ended> {
+        self.run_waiting_for(script, 60)
+    }
+
+    /// The same with a bound on its time.
+    pub fn run_waiting_for(&mut self, script: &str, seconds: u32) -> Option<Ended> {
         let mut last = None;
         for _ in 0..TRIES {
-            let ended = self.run(script);
+            let ended = self.run_with_timeout(script, seconds);
             if self.log().contains(USED) {
                 return Some(ended);
             }
@@ -168,6 +173,12 @@ impl Server {
             }
         }
         last
+    }
+
+    /// Runs a script once and tells whether a waiting sandbox was used for it.
+    pub fn was_waited_for(&mut self, script: &str) -> bool {
+        self.run(script);
+        self.log().contains(USED)
     }
 
     /// What has been logged since the last look. The server logs before it answers, so nothing is missing.

@@ -69,6 +69,14 @@ fn without_a_pool_nothing_waits() {
 }
 
 #[test]
+fn sandboxes_wait_for_the_first_call() {
+    // This server does not fetch packages in advance; that is another matter.
+    let mut server = Server::start(&["--pool-size", "2"]);
+    until("two wait", || interpreters(&server).len() == 2);
+    assert!(server.was_waited_for("print('first')"), "the first call was run without them");
+}
+
+#[test]
 fn one_that_dies_while_it_waits_is_replaced_and_the_run_is_made_without_it() {
     let mut server = Server::start(&["--pool-size", "2"]);
     server.run("pass");

@@ -1,7 +1,7 @@
 //! Limits: each one is reached, named, and leaves the output that was there.
 
 use mcp_python_exec_sandbox::sandbox::spec::Limits;
-use mcp_python_exec_sandbox::sandbox::{ExitStatus, LimitHit};
+use mcp_python_exec_sandbox::sandbox::{ExitStatus, LayerState, LimitHit};
 
 use super::{PATIENCE, Room, spec};
 
@@ -28,6 +28,34 @@ async fn processes() {
     assert_eq!(done.stdout.text, "19\n", "the script and 19 others: {}", done.stderr.text);
     assert_eq!(done.outcome.limit, Some(LimitHit::Processes(20)));
     room.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_full_disk_is_named() {
+    let Some(room) = Room::open().await else { return };
+    let mut spec = spec("print('before')\nopen('/tmp/x', 'wb').write(bytes(64 << 20))");
+    spec.limits = Limits { disk: 16 << 20, ..Limits::default() };
+    let done = room.run_spec(&spec, PATIENCE).await;
+    assert_eq!((done.stdout.text.as_str(), done.outcome.status), ("before\n", ExitStatus::Exited(1)));
+    assert!(done.stderr.text.contains("No space left"), "{}", done.stderr.text);
+    assert_eq!(done.outcome.limit, Some(LimitHit::Disk(16 << 20)));
+}
+
+#[tokio::test]
+async fn processor_time_is_shared_out_and_every_limit_stands_in_the_report() {
+    let Some(room) = Room::open().await else { return };
+    // Two periods of the kernel's at least, so that the share can be seen.
+    let script = "import time\nstart, used = time.monotonic(), time.process_time()\n\
+                  while time.monotonic() < start + 2: pass\nprint((time.process_time() - used) / 2)";
+    let mut spec = spec(script);
+    spec.limits = Limits { cpu_percent: Some(25), ..Limits::default() };
+    let done = room.run_spec(&spec, PATIENCE).await;
+    let share: f64 = done.stdout.text.trim().parse().expect("a number");
+    assert!((0.05..0.4).contains(&share), "{share}");
+    for name in ["memory limit", "process limit"] {
+        let layer = done.layers.iter().find(|layer| layer.name == name).expect("it is reported");
+        assert!(matches!(layer.state, LayerState::Enforced(_)), "{layer:?}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 #![cfg(unix)]
 #![allow(clippy::print_stdout, reason = "tests speak to whoever runs them")]
 
+mod client;
 mod engine_gone;
 mod environments;
 mod leftovers;
@@ -67,9 +68,7 @@ impl Room {
 
     /// Containers of this room, whatever their state.
     fn containers(&self) -> Vec<String> {
-        let place = std::fs::read_to_string(self.folder.path().join("place")).expect("a place");
-        let filter = format!("label=mcp-python-exec-sandbox.place={}", place.trim());
-        docker(&["ps", "--all", "--quiet", "--filter", &filter]).lines().map(str::to_owned).collect()
+        containers_of(self.folder.path())
     }
 
     /// Waits until no container is left; gives how long that took.
@@ -81,6 +80,13 @@ impl Room {
         }
         start.elapsed()
     }
+}
+
+/// Containers that carry the name of this folder for containers, whatever their state.
+fn containers_of(folder: &std::path::Path) -> Vec<String> {
+    let place = std::fs::read_to_string(folder.join("place")).expect("a place");
+    let filter = format!("label=mcp-python-exec-sandbox.place={}", place.trim());
+    docker(&["ps", "--all", "--quiet", "--filter", &filter]).lines().map(str::to_owned).collect()
 }
 
 /// A run of this script without network.

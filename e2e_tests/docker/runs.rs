@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use mcp_python_exec_sandbox::execution::run::attend;
 use mcp_python_exec_sandbox::sandbox::spec::InlineFile;
-use mcp_python_exec_sandbox::sandbox::{ExitStatus, Sandbox, StartError};
+use mcp_python_exec_sandbox::sandbox::{ExitStatus, Sandbox, StartError, WaitError};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{PATIENCE, Room, spec};
+use super::client::Server;
+use super::{PATIENCE, Room, docker, spec};
 
 #[tokio::test]
 async fn output_and_exit_codes_are_the_program_s_own() {
@@ -148,7 +150,7 @@ async fn a_waiting_container_that_is_gone_is_not_fit() {
     waiting.files.clear();
     let slot = room.sandbox.start_waiting(&waiting, "script.py".as_ref()).await.expect("it waits");
     let id = room.containers().pop().expect("one container");
-    super::docker(&["kill", &id]);
+    docker(&["kill", &id]);
     let start = tokio::time::Instant::now();
     while slot.is_fit() {
         assert!(start.elapsed() < PATIENCE, "it is still taken for one that waits");
@@ -156,6 +158,55 @@ async fn a_waiting_container_that_is_gone_is_not_fit() {
     }
     drop(slot);
     room.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_container_that_ends_before_its_script_has_come_says_so() {
+    let Some(room) = Room::open().await else { return };
+    let mut waiting = spec("");
+    waiting.files.clear();
+    let slot = room.sandbox.start_waiting(&waiting, "script.py".as_ref()).await.expect("it waits");
+    let id = room.containers().pop().expect("one container");
+    // Its first process does not take what it is given.
+    docker(&["kill", "--signal", "STOP", &id]);
+    let mut running = slot.deliver(&b"print('run')".as_slice().into()).expect("it is on its way");
+    docker(&["kill", &id]);
+    let error = running.control.wait().await.expect_err("nothing was run");
+    assert!(matches!(error, WaitError::NotBegun(_)), "{error:?}");
+    room.until_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_container_ends_before_its_script_has_come_is_run_by_another() {
+    let Some(room) = Room::open().await else { return };
+    let flags = ["--pool-size", "1", "--docker-image", &super::image()];
+    let mut server = Server::start(room.folder.path(), &flags);
+    let hello = |text: &str| json!({"script": format!("print('{text}')"), "timeout_seconds": 60});
+    server.call("execute_python", &hello("first"));
+    let id = waiting_container(&server);
+    docker(&["kill", "--signal", "STOP", &id]);
+    server.send_call("execute_python", &hello("second"));
+    // The script is on its way: a container that is killed before that is not taken at all.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    docker(&["kill", &id]);
+    let result = server.result();
+    assert_eq!(result["structuredContent"]["stdout"], "second\n", "{result}");
+}
+
+/// The server's only container, once the program in it waits for its script.
+fn waiting_container(server: &Server) -> String {
+    let start = std::time::Instant::now();
+    loop {
+        assert!(start.elapsed() < PATIENCE, "no container waits");
+        if let [id] = server.containers().as_slice() {
+            let top =
+                std::process::Command::new("docker").args(["top", id]).output().expect("the client starts");
+            if String::from_utf8_lossy(&top.stdout).contains("/work/script.py") {
+                return id.clone();
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[tokio::test]

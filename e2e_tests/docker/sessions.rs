@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::client::Server;
 use crate::{Room, image};
 
 #[tokio::test]
@@ -32,31 +33,10 @@ fn session_volumes(data: &std::path::Path) -> usize {
 }
 
 /// A server with one stateful sandbox.
-fn with_a_sandbox(data: &std::path::Path) -> std::process::Child {
-    use std::io::{BufRead, Write};
-    let mut server = Command::new(env!("CARGO_BIN_EXE_mcp-python-exec-sandbox"))
-        .args(["--no-warm-cache", "--sandbox-backend", "docker", "--docker-image", &image(), "--data-dir"])
-        .arg(data)
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut output = std::io::BufReader::new(server.stdout.take().expect("piped"));
-    for (id, method, params) in [
-        (
-            1,
-            "initialize",
-            serde_json::json!({"protocolVersion": "2025-06-18", "capabilities": {},
-            "clientInfo": {"name": "e2e", "version": "0"}}),
-        ),
-        (2, "tools/call", serde_json::json!({"name": "create_sandbox", "arguments": {"session_id": "s"}})),
-    ] {
-        let message = serde_json::json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        writeln!(server.stdin.as_mut().expect("piped"), "{message}").expect("it reads");
-        let mut line = String::new();
-        output.read_line(&mut line).expect("it answers");
-        assert!(line.contains("\"result\""), "{line}");
-    }
+fn with_a_sandbox(data: &std::path::Path) -> Server {
+    let mut server = Server::start(data, &["--docker-image", &image()]);
+    let made = server.call("create_sandbox", &serde_json::json!({"session_id": "s"}));
+    assert_ne!(made["isError"], true, "{made}");
     server
 }
 
@@ -64,17 +44,15 @@ fn with_a_sandbox(data: &std::path::Path) -> std::process::Child {
 async fn volumes_of_sandboxes_go_with_their_server_or_at_the_next_start() {
     let Some(room) = Room::open().await else { return };
     let data = room.folder.path();
-    let mut killed = with_a_sandbox(data);
+    let killed = with_a_sandbox(data);
     assert_eq!(session_volumes(data), 1, "the control sees the volume");
-    killed.kill().expect("it lives");
-    killed.wait().expect("it ends");
-    let mut server = with_a_sandbox(data);
+    killed.kill();
+    let server = with_a_sandbox(data);
     let start = std::time::Instant::now();
     while session_volumes(data) != 1 {
         assert!(start.elapsed() < crate::PATIENCE, "what the killed server left is still there");
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    drop(server.stdin.take());
-    server.wait().expect("it ends");
+    drop(server);
     assert_eq!(session_volumes(data), 0);
 }

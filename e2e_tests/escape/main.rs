@@ -20,13 +20,20 @@
     reason = "prose and data"
 )]
 
+#[cfg(target_os = "linux")]
 mod harness;
+#[cfg(target_os = "linux")]
 mod situation;
+#[path = "../common/skipped.rs"]
+#[cfg(not(target_os = "linux"))]
+mod skipped;
 
 use std::process::ExitCode;
 
+#[cfg(target_os = "linux")]
 use harness::Property;
 
+#[cfg(target_os = "linux")]
 macro_rules! properties {
     ($($name:ident)*) => {
         $(mod $name;)*
@@ -35,6 +42,7 @@ macro_rules! properties {
     };
 }
 
+#[cfg(target_os = "linux")]
 properties! {
     abstract_sockets
     abstract_sockets_shared
@@ -103,6 +111,7 @@ properties! {
     working_directory
 }
 
+#[cfg(target_os = "linux")]
 fn main() -> ExitCode {
     let filters: Vec<String> = std::env::args().skip(1).collect();
     if filters.iter().any(|word| word == "--list") {
@@ -133,6 +142,7 @@ fn main() -> ExitCode {
     }
 }
 
+#[cfg(target_os = "linux")]
 fn run(chosen: &[&'static Property], tiers: &[bool]) -> Result<bool, String> {
     let folder =
         tempfile::Builder::new().prefix("escape-suite-").tempdir().map_err(|error| error.to_string())?;
@@ -141,4 +151,10 @@ fn run(chosen: &[&'static Property], tiers: &[bool]) -> Result<bool, String> {
         eprintln!("not tried: {reason}");
     }
     Ok(harness::runner::run_all(chosen, &situations))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    skipped::skipped("escapes: they are tried on the native backend, which only Linux has");
+    ExitCode::SUCCESS
 }

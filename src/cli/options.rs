@@ -11,7 +11,7 @@ use crate::environment::{PythonVersion, SourceBuilds};
 use crate::execution::user_mount::UserMount;
 use crate::sandbox::{
     Backend, Tier,
-    machine::{self, DEFAULT_DISK, DEFAULT_MEMORY},
+    machine::{self, DEFAULT_DISK, DEFAULT_MEMORY, Machine},
     select::Choice,
     spec::Limits,
     spec::Network,
@@ -53,8 +53,8 @@ pub struct Options {
     /// Bytes kept of standard output, and of standard error; at least 1024
     #[arg(long, global = true, value_name = "BYTES", default_value_t = 102_400, value_parser = clap::value_parser!(u64).range(1024..=64 << 20))]
     pub max_output_bytes: u64,
-    /// Runs at the same time; without it, twice the number of processors
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    /// Runs at the same time; without it, twice the number of processors, as far as memory goes
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=CONCURRENT_AT_MOST))]
     pub max_concurrent: Option<u16>,
     /// Sandboxes that wait for a script at most; 0 keeps none waiting; without it, by processors and memory
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
@@ -279,6 +279,9 @@ impl Options {
         };
         machine::THIS.allows(&limits).map_err(conflict)?;
         let (backend, backend_choice) = self.sandbox_backend.backend();
+        let concurrent = || default_concurrency(&machine::THIS);
+        let pool =
+            |backend| self.pool_size.map_or_else(|| default_pool_size(&machine::THIS, backend), usize::from);
         Ok(Settings {
             python: self.python_version,
             backend,
@@ -292,8 +295,9 @@ impl Options {
             default_timeout: self.default_timeout,
             max_timeout: self.max_timeout,
             max_output_bytes: usize::try_from(self.max_output_bytes).unwrap_or(usize::MAX),
-            max_concurrent: self.max_concurrent.map_or_else(default_concurrency, usize::from),
-            pool_size: self.pool_size.map_or_else(default_pool_size, usize::from),
+            max_concurrent: self.max_concurrent.map_or_else(concurrent, usize::from),
+            pool_size: pool(backend),
+            pool_size_of_containers: pool(Backend::Docker),
             preload: self.preload,
             warm_cache: !self.no_warm_cache,
             uv: self.uv_path,
@@ -325,31 +329,34 @@ fn twice<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     names.into_iter().find(|name| !seen.insert(*name))
 }
 
-/// Twice the processors: runs wait for the network and the disk as well.
-fn default_concurrency() -> usize {
-    machine::THIS
-        .processors
-        .and_then(|processors| usize::try_from(processors).ok())
-        .map_or(4, |processors| processors * 2)
-}
+/// Runs at the same time that may be asked for.
+const CONCURRENT_AT_MOST: i64 = 256;
 
-/// Waiting sandboxes that no machine needs more of: agents send a handful of calls at once.
-const POOL_AT_MOST: usize = 16;
+/// Memory of an ordinary run, in bytes: an interpreter with numpy and pandas and some data.
+const RUN_TAKES: u64 = 128 << 20;
+
+/// Twice the processors: runs wait for the network and the disk as well. Fewer where so many would not fit into memory,
+/// which a container's limit may keep far below what its processors could do.
+fn default_concurrency(machine: &Machine) -> usize {
+    let wanted = machine.processors.map_or(4, |processors| 2 * processors);
+    let fitting = machine.memory.map_or(wanted, |memory| memory / RUN_TAKES);
+    usize::try_from(wanted.min(fitting).clamp(1, CONCURRENT_AT_MOST.unsigned_abs())).unwrap_or(1)
+}
 
 /// Memory that the whole pool may hold: this part of the machine's.
 const POOL_SHARE: u64 = 50;
 
-/// Memory of one waiting sandbox with an interpreter alone, in bytes, generously.
-const WAITING_TAKES: u64 = 8 << 20;
+/// Memory of the machine where it cannot be told, which is so on desktops only.
+const DESKTOP: u64 = 8 << 30;
 
 /// As many as a burst of calls has (at least eight, four for each processor), as far as memory goes.
-fn default_pool_size() -> usize {
-    let machine = &*machine::THIS;
-    let processors = machine.processors.and_then(|processors| usize::try_from(processors).ok()).unwrap_or(1);
-    // A small machine's memory where it cannot be told.
-    let bound = machine.memory.unwrap_or(1 << 30) / POOL_SHARE / WAITING_TAKES;
-    let bound = usize::try_from(bound).unwrap_or(POOL_AT_MOST);
-    (4 * processors).clamp(8, POOL_AT_MOST).min(bound)
+fn default_pool_size(machine: &Machine, backend: Backend) -> usize {
+    // Memory of one that waits, generously, and how many nobody needs more of: a container has processes of the engine
+    // and a client beside its own.
+    let (takes, most) = if backend == Backend::Docker { (48 << 20, 4) } else { (8 << 20, 16) };
+    let wanted = (4 * machine.processors.unwrap_or(1)).clamp(8, 16).min(most);
+    let fitting = machine.memory.unwrap_or(DESKTOP) / POOL_SHARE / takes;
+    usize::try_from(wanted.min(fitting)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -378,6 +385,24 @@ mod tests {
         assert!(settings.warm_cache);
         assert_eq!((settings.python, settings.require), (None, None));
         assert_eq!(settings.limits, Limits::default());
+    }
+
+    #[test]
+    fn a_container_s_memory_bounds_the_defaults() {
+        let machine =
+            |memory: u64| Machine { memory: Some(memory), processors: Some(8), ..Machine::default() };
+        let defaults = |memory, backend| {
+            let machine = machine(memory);
+            (default_concurrency(&machine), default_pool_size(&machine, backend))
+        };
+        assert_eq!(defaults(64 << 30, Backend::Native), (16, 16));
+        assert_eq!(defaults(1 << 30, Backend::Native), (8, 2));
+        assert_eq!(defaults(256 << 20, Backend::Native), (2, 0));
+        assert_eq!(defaults(32 << 20, Backend::Native), (1, 0));
+        assert_eq!(defaults(64 << 30, Backend::Docker), (16, 4));
+        assert_eq!(defaults(4 << 30, Backend::Docker), (16, 1));
+        let desktop = Machine { processors: Some(400), ..Machine::default() };
+        assert_eq!((default_concurrency(&desktop), default_pool_size(&desktop, Backend::Docker)), (256, 3));
     }
 
     #[test]

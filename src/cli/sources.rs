@@ -112,17 +112,24 @@ pub fn parse(words: &[OsString], host: &HostEnv) -> Result<Parsed, ParseError> {
         None => (None, Values::new()),
     };
     values.extend(environment(&flags, host)?);
+    // What stands nowhere else does not have to be read again with other defaults.
+    let matches =
+        if values.is_empty() { plain } else { with_defaults(&flags, &values).try_get_matches_from(words)? };
+    let cli = Cli::from_arg_matches(&matches)?;
+    let settings = flags.iter().map(|flag| setting(flag, &matches, &values)).collect();
+    Ok(Parsed { cli, settings, file })
+}
+
+/// The command line with these values in the place of the flags' defaults.
+fn with_defaults(flags: &[Arg], values: &Values) -> Command {
     let mut command = Cli::command();
-    for flag in &flags {
+    for flag in flags {
         if let Some((given, _)) = values.get(name(flag)) {
             let given = given.clone();
             command = command.mut_arg(flag.get_id().as_str(), |arg| arg.default_values(given));
         }
     }
-    let matches = command.try_get_matches_from(words)?;
-    let cli = Cli::from_arg_matches(&matches)?;
-    let settings = flags.iter().map(|flag| setting(flag, &matches, &values)).collect();
-    Ok(Parsed { cli, settings, file })
+    command
 }
 
 /// The flags that are settings of the server.

@@ -169,6 +169,9 @@ fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<
     sandbox.carries(&settings.limits).map_err(|missing| format!("{}. {}", missing.reason, missing.remedy))?;
     let network = network(sandbox.as_ref(), settings.network, settings.network_choice);
     settings.network = network.map_err(|error| error.to_string())?;
+    if sandbox.facts().backend == Backend::Docker {
+        settings.pool_size = settings.pool_size_of_containers;
+    }
     for mount in &settings.mounts {
         mount.check_backend(sandbox.facts(), is_root()).map_err(|error| error.to_string())?;
     }

@@ -81,11 +81,9 @@ async fn lines(
     served.map_err(|error| error.to_string())
 }
 
-/// What can be done before the first call, where that is wanted: a sandbox that waits, packages that are there.
+/// What can be done before the first call: sandboxes that wait, and where that is wanted packages that are there.
 async fn get_ready(engine: &Arc<Engine>) {
-    if engine.settings().warm_cache
-        && let Err(error) = engine.expect_calls().await
-    {
+    if let Err(error) = engine.expect_calls().await {
         tracing::info!("nothing waits for the first call: {error}");
     }
     engine.environments().remove_left().await;

@@ -281,6 +281,9 @@ pub(super) fn from_uv(step: Step, python: &str, exit_code: i32, stderr: &str) ->
     if text.contains("error sending request for url") || text.contains("Failed to fetch") {
         return EnvironmentError::Unreachable { reason: bare(&last), detail };
     }
+    if let Some(hint) = hints(&text).into_iter().find(|hint| hint.contains("the network was disabled")) {
+        return EnvironmentError::Unreachable { reason: bare(&hint), detail };
+    }
     match step {
         Step::Resolve if exit_code == NO_SOLUTION => {
             let hint = hints(&text).into_iter().next().map(|hint| format!(". {hint}")).unwrap_or_default();

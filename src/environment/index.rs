@@ -10,7 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::host::HostEnv;
-use super::redact::{percent_decode, redact, split_credentials};
+use super::redact::{percent_decode, percent_encode, redact, split_credentials};
 use crate::script::tool_uv::Notation;
 
 /// Names of our generated indexes start with this; a script's own index must not.
@@ -184,6 +184,19 @@ impl IndexSettings {
         &self.indexes
     }
 
+    /// The same for pip, which knows none of uv's settings: variables that have it ask the default index, or none. pip has
+    /// no order of indexes, so further ones are not handed on.
+    pub fn for_pip(&self) -> Vec<(&'static str, String)> {
+        if self.no_index == Some(true) {
+            return vec![("PIP_NO_INDEX", "1".to_owned())];
+        }
+        let mut defaults: Vec<&Index> =
+            self.indexes.iter().filter(|index| index.role == IndexRole::Default).collect();
+        defaults.sort_by_key(|index| index.place);
+        let url = defaults.first().map(|index| with_credentials(&index.url, index.credentials.as_ref()));
+        url.into_iter().map(|url| ("PIP_INDEX_URL", url)).collect()
+    }
+
     /// Whether the user has uv ask a keyring.
     pub fn asks_keyring(&self) -> bool {
         self.keyring.as_deref() == Some("subprocess")
@@ -345,6 +358,16 @@ impl Reader<'_> {
     }
 }
 
+fn with_credentials(url: &str, pair: Option<&(String, String)>) -> String {
+    match (url.split_once("://"), pair) {
+        (Some((scheme, rest)), Some((user, password))) => {
+            let encoded = |text: &str| percent_encode(text).replace('/', "%2F");
+            format!("{scheme}://{}:{}@{rest}", encoded(user), encoded(password))
+        }
+        _ => url.to_owned(),
+    }
+}
+
 /// An index's name as it stands in variables.
 pub(super) fn variable_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
@@ -434,6 +457,18 @@ mod tests {
             assert_eq!(asked["url"].as_str(), Some(first), "{of_script:?} {env:?} {files:?}");
             assert!(entries.iter().filter(|entry| is_default(entry)).count() <= 1, "{entries:?}");
         }
+    }
+
+    #[test]
+    fn pip_is_told_of_the_default_index() {
+        let of = |name: &str, value: &str| {
+            let env = HostEnv::from_iter([(name, value)]);
+            IndexSettings::read(&env, &[], PlainHttp::Refused).for_pip()
+        };
+        let url = "https://me:p%40%2Fw@pkg.example/simple";
+        assert_eq!(of("UV_DEFAULT_INDEX", url), [("PIP_INDEX_URL", url.to_owned())]);
+        assert_eq!(of("UV_NO_INDEX", "1"), [("PIP_NO_INDEX", "1".to_owned())]);
+        assert!(of("UV_INDEX", url).is_empty());
     }
 
     #[test]

@@ -338,7 +338,12 @@ impl Environments {
             if let Some(volumes) = self.volumes() {
                 return self.uv_inside(volumes).await;
             }
-            let finder = Finder { named: inner.options.uv.as_deref(), env: &inner.env, data: &inner.data };
+            let finder = Finder {
+                named: inner.options.uv.as_deref(),
+                env: &inner.env,
+                data: &inner.data,
+                index: &inner.runner.index,
+            };
             let found = finder.find().await?;
             if inner.runner.sandbox.reaches(&found.path) { Ok(found) } else { found.copied_to(&inner.data) }
         };

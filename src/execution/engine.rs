@@ -21,7 +21,7 @@ use super::validation::Validation;
 use super::{Execute, check, missing, warm};
 use crate::environment::{Environment, EnvironmentRequest, Environments, Phase};
 use crate::sandbox::spec::{Command, HOME_DIR, InlineFile, Network, Role, SandboxSpec, USER_NAME, WORK_DIR};
-use crate::sandbox::{BoxFuture, ExitStatus, Running, Sandbox, StartError, Tier};
+use crate::sandbox::{BoxFuture, ExitStatus, Running, Sandbox, StartError, Tier, WaitError};
 use crate::script::{self, Analysis};
 use crate::settings::Settings;
 
@@ -169,6 +169,12 @@ impl Engine {
             prepared = self.prepare(&request, deadline, &progress).await?;
             finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
         }
+        if let Err(RunError::Wait(WaitError::NotBegun(reason))) = &finished {
+            tracing::info!(
+                "a waiting sandbox was lost with the script on its way ({reason}): another one runs it"
+            );
+            finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
+        }
         let finished = finished.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
         let Prepared { spec, environment, notes } = prepared;
         let report = self.report(finished, &environment, notes, arrived.elapsed());
@@ -205,7 +211,7 @@ impl Engine {
             match slot.waiting.deliver(&file.content) {
                 Ok(running) => {
                     tracing::debug!("a waiting sandbox was used");
-                    prepared.notes.extend(note);
+                    prepared.notes.extend(note.filter(|note| !prepared.notes.contains(note)));
                     return Ok(running);
                 }
                 Err(error) => tracing::debug!(%error, "a waiting sandbox was lost"),

@@ -131,7 +131,7 @@ pub fn work(launch: &Launch, layers: Vec<LayerStatus>) -> Failed {
         .limit(&plan.limits)
         .and_then(Worker::drop_privileges)
         .and_then(|worker| worker.restrict(plan.landlock.as_ref()))
-        .and_then(|worker| worker.seal_memory_files(launch.sealing.as_ref()))
+        .and_then(|worker| worker.seal_memory_files(&launch.answering))
         .and_then(|worker| worker.see_host_left(plan.isolation.is_some()))
         .and_then(|worker| worker.filter(plan.seccomp.as_ref(), launch));
     match filtered {

@@ -10,10 +10,10 @@ use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::Launch;
 use super::stage::{Failed, Restricted, Worker, absent, enforced_with};
 use super::sys::notify::{self, Answer};
 use super::sys::{self, Instruction};
+use super::{Answering, Launch};
 use crate::sandbox::linux::plan::{LaunchPlan, PolicyTier, SeccompPlan};
 
 /// Name of the layer in reports.
@@ -47,14 +47,14 @@ fn kernel_knows_the_seal() -> bool {
 pub fn arrange(launch: &mut Launch) -> Result<Keeper, Failed> {
     let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
         .map_err(|error| Failed::errno(LAYER, "making a socket pair", error))?;
-    launch.sealing = Some(pair.0);
+    launch.answering = Answering::Supervisor(pair.0);
     Ok(Keeper(pair.1))
 }
 
 impl Worker<Restricted> {
     /// Has plain memory files made by the supervisor from here on, where that was arranged.
-    pub fn seal_memory_files(self, sealing: Option<&OwnedFd>) -> Result<Self, Failed> {
-        let Some(sealing) = sealing else { return Ok(self) };
+    pub fn seal_memory_files(self, answering: &Answering) -> Result<Self, Failed> {
+        let Answering::Supervisor(socket) = answering else { return Ok(self) };
         let listener = match sys::install_filter_with_listener(&program()) {
             Ok(listener) => listener,
             // An outer sandbox listens already, and the kernel allows one.
@@ -63,7 +63,7 @@ impl Worker<Restricted> {
             }
             Err(error) => return Err(Failed::io(LAYER, "installing its filter", &error)),
         };
-        sys::rights::send(sealing, b"1", &[listener.as_fd()])
+        sys::rights::send(socket, b"1", &[listener.as_fd()])
             .map(drop)
             .map_err(|error| Failed::io(LAYER, "handing over", &error))?;
         Ok(self.advance("memory files", enforced_with(LAYER, "by the supervisor".to_owned())))
@@ -93,7 +93,7 @@ impl Keeper {
     /// Answers calls on a thread of its own until this process ends. Call when this process has forked for the last
     /// time and has given up what it does not need.
     pub fn serve(self, launch: &mut Launch) -> Result<(), Failed> {
-        launch.sealing = None;
+        launch.answering = Answering::Server;
         let thread = std::thread::Builder::new().name("memory files".to_owned()).stack_size(64 << 10);
         let serve = move || {
             // `None` where the worker ended without one.

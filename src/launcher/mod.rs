@@ -51,14 +51,23 @@ struct Launch {
     /// The far end of the program's private channel.
     channel: Option<OwnedFd>,
     clock: Clock,
-    /// In the worker: where the descriptor goes on which the run's deputy answers, where it has one.
-    deputy: Option<OwnedFd>,
+    /// In the worker.
+    answering: Answering,
     /// Layers that stood before the supervisor started.
     layers: Vec<LayerStatus>,
-    /// The worker's way of handing a listener for memory files to its supervisor.
-    sealing: Option<OwnedFd>,
     /// Of the run's control groups.
     ended_for_memory: Vec<EndedForMemory>,
+}
+
+/// Who answers calls that the worker's filters hold up: the kernel takes one listener for each process. It is handed over
+/// through a socket.
+enum Answering {
+    /// The server, where the policy asks anybody.
+    Server,
+    /// The run's deputy.
+    Deputy(OwnedFd),
+    /// The supervisor, for files in memory.
+    Supervisor(OwnedFd),
 }
 
 /// The hidden argument that makes this program the nursery of launchers.
@@ -86,9 +95,8 @@ fn launch(socket: OwnedFd) -> ! {
         reporter,
         channel,
         clock,
-        deputy: None,
+        answering: Answering::Server,
         layers: Vec::new(),
-        sealing: None,
         ended_for_memory: Vec::new(),
     };
     launch.clock.mark("plan");

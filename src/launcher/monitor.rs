@@ -14,7 +14,7 @@ use super::stage::{Failed, absent, enforced, enforced_with};
 use super::supervise::{self, Supervised};
 use super::sys::{self, Forked};
 use super::watch::{View, Watcher};
-use super::{Launch, caps, cleanup, family, init, namespaces, scope};
+use super::{Answering, Launch, caps, cleanup, family, init, namespaces, scope};
 use crate::sandbox::facts::LayerStatus;
 use crate::sandbox::linux::plan::Supervision;
 
@@ -47,7 +47,9 @@ fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
             // Should the kernel end the monitor for want of memory, the main program goes too.
             let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
             offer_for_ending();
-            launch.deputy = workers;
+            if let Some(workers) = workers {
+                launch.answering = Answering::Deputy(workers);
+            }
             launch.reporter.fail(&init::work(launch, layers))
         }
         Forked::Parent(worker) => {

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::os::fd::AsFd;
 
-use super::Launch;
 use super::stage::{Failed, Filtered, Restricted, Worker, absent, enforced_with};
 use super::status::Message;
 use super::sys::{self, Instruction};
+use super::{Answering, Launch};
 use crate::sandbox::linux::plan::SeccompPlan;
 use crate::seccomp::{self, Insn};
 
@@ -38,8 +38,10 @@ fn install(program: &[Instruction], launch: &Launch) -> io::Result<()> {
         return sys::install_filter(program);
     }
     let listener = sys::install_filter_with_listener(program)?;
-    match &launch.deputy {
-        Some(deputy) => sys::rights::send(deputy, b"1", &[listener.as_fd()]).map(drop),
-        None => launch.reporter.send(&Message::Listener, Some(listener.as_fd())),
+    match &launch.answering {
+        Answering::Deputy(deputy) => sys::rights::send(deputy, b"1", &[listener.as_fd()]).map(drop),
+        Answering::Server | Answering::Supervisor(_) => {
+            launch.reporter.send(&Message::Listener, Some(listener.as_fd()))
+        }
     }
 }

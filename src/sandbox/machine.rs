@@ -1,5 +1,7 @@
 //! What this machine has at most of what a run can be limited to: no limit may promise more.
 
+#[cfg(target_os = "linux")]
+use std::path::Path;
 use std::sync::LazyLock;
 
 use super::limit::Bytes;
@@ -18,6 +20,15 @@ pub struct Machine {
     pub processors: Option<u64>,
 }
 
+/// Memory at one moment, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// All there is.
+    pub total: u64,
+    /// What a program could still have.
+    pub available: u64,
+}
+
 /// The least with which Python starts, in bytes.
 const LEAST_MEMORY: u64 = 32 << 20;
 /// The least space for a script and what it writes, in bytes.
@@ -25,10 +36,23 @@ const LEAST_DISK: u64 = 1 << 20;
 /// The least number of descriptors with which Python starts.
 const LEAST_OPEN_FILES: u64 = 16;
 
-/// Where a container sees its memory limit, by version 2 and 1 of control groups.
+/// Where control groups are.
 #[cfg(target_os = "linux")]
-const CONTAINER_LIMITS: [&str; 2] =
-    ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// What a container sees there of its memory, by version 2 and 1: the limit, the use, the figures, and the name of the
+/// one that counts files which can be dropped. The group that a container takes for the root has the container's limit;
+/// elsewhere the root has none.
+#[cfg(target_os = "linux")]
+const CONTAINER_MEMORY: [[&str; 4]; 2] = [
+    ["memory.max", "memory.current", "memory.stat", "inactive_file"],
+    [
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_inactive_file",
+    ],
+];
 
 /// This machine, looked at once.
 pub static THIS: LazyLock<Machine> = LazyLock::new(Machine::look);
@@ -55,14 +79,12 @@ impl Machine {
 
     #[cfg(target_os = "linux")]
     fn of_the_system() -> Self {
-        let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
         let info = rustix::system::sysinfo();
         let whole = info.totalram.saturating_mul(u64::from(info.mem_unit.max(1)));
-        // In a container the group that it sees as the root has the container's limit; elsewhere the root has none.
-        let container = CONTAINER_LIMITS.iter().find_map(|path| number(path));
+        let container = Memory::of_container(Path::new(GROUPS), whole);
         Self {
-            memory: Some(container.map_or(whole, |limit| limit.min(whole))),
-            processes: number("/proc/sys/kernel/threads-max"),
+            memory: Some(container.map_or(whole, |container| container.total)),
+            processes: number(Path::new("/proc/sys/kernel/threads-max")),
             open_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum,
             processors: None,
         }
@@ -89,6 +111,58 @@ impl Machine {
         let processors = |percent: u64| format!("{}.{:02} processors", percent / 100, percent % 100);
         within("--cpu-limit", percent, 1, most, processors)
     }
+}
+
+impl Memory {
+    /// Of the machine, and of the container that this process is in, where that has less. Nothing where it cannot be told.
+    #[cfg(target_os = "linux")]
+    pub fn now() -> Vec<Self> {
+        let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| Self::of_machine(&text));
+        let Some(machine) = machine else { return Vec::new() };
+        let container = Self::of_container(Path::new(GROUPS), machine.total);
+        [machine].into_iter().chain(container).collect()
+    }
+
+    /// Where it cannot be told.
+    #[cfg(not(target_os = "linux"))]
+    pub fn now() -> Vec<Self> {
+        Vec::new()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn of_machine(meminfo: &str) -> Option<Self> {
+        let bytes = |name| Some(field(meminfo, name)? << 10);
+        Some(Self { total: bytes("MemTotal:")?, available: bytes("MemAvailable:")? })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn of_container(groups: &Path, machine: u64) -> Option<Self> {
+        let limited = |[limit, used, figures, files]: &[&str; 4]| {
+            let total = number(&groups.join(limit)).filter(|&limit| limit < machine)?;
+            let figures = std::fs::read_to_string(groups.join(figures)).unwrap_or_default();
+            // Without knowing what is in use nothing can be called scarce.
+            let used = number(&groups.join(used)).unwrap_or_default();
+            let kept = used.saturating_sub(field(&figures, files).unwrap_or_default());
+            Some(Self { total, available: total.saturating_sub(kept) })
+        };
+        CONTAINER_MEMORY.iter().find_map(limited)
+    }
+}
+
+/// The number in a file of the kernel.
+#[cfg(target_os = "linux")]
+fn number(path: &Path) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The number behind a name, on the line that begins with it.
+#[cfg(target_os = "linux")]
+fn field(text: &str, name: &str) -> Option<u64> {
+    let mut words = text
+        .lines()
+        .map(str::split_whitespace)
+        .find_map(|mut words| (words.next() == Some(name)).then_some(words))?;
+    words.next()?.parse().ok()
 }
 
 fn within(
@@ -129,6 +203,34 @@ mod tests {
         };
         assert_eq!(machine.allows(&Limits::default()), Ok(()));
         assert_eq!(Machine::default().allows(&Limits::default()), Ok(()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_container_s_memory_is_its_own() {
+        let machine = "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 100 kB\n";
+        let (total, available) = (1000 << 10, 100 << 10);
+        assert_eq!(Memory::of_machine(machine), Some(Memory { total, available }));
+        assert_eq!(Memory::of_machine(""), None);
+        for [limit, used, figures, files] in CONTAINER_MEMORY {
+            let groups = tempfile::tempdir().expect("a folder");
+            std::fs::create_dir(groups.path().join("memory")).expect("made");
+            let write =
+                |name: &str, text: &str| std::fs::write(groups.path().join(name), text).expect("written");
+            let seen = || Memory::of_container(groups.path(), 8000);
+            assert_eq!(seen(), None);
+            write(limit, "max\n");
+            assert_eq!(seen(), None);
+            // What version 1 says where there is no limit.
+            write(limit, "9223372036854771712\n");
+            assert_eq!(seen(), None);
+            write(limit, "1000\n");
+            assert_eq!(seen(), Some(Memory { total: 1000, available: 1000 }));
+            write(used, "900\n");
+            assert_eq!(seen(), Some(Memory { total: 1000, available: 100 }));
+            write(figures, &format!("cache 5\n{files}_more 7\n{files} 300\n"));
+            assert_eq!(seen(), Some(Memory { total: 1000, available: 400 }));
+        }
     }
 
     #[test]

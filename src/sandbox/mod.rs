@@ -257,6 +257,9 @@ pub enum WaitError {
     /// The sandbox was killed on request before the program ended.
     #[error("the sandbox was killed")]
     Killed,
+    /// The sandbox went away before its program got the script that it waited for: nothing of it was run.
+    #[error("the sandbox ended before it got its script: {0}")]
+    NotBegun(String),
     /// The sandbox's supervisor went away without a word.
     #[error("the sandbox ended without telling how: {0}")]
     Lost(String),

@@ -19,10 +19,13 @@ pub enum Keep {
     UntilClosed,
 }
 
+/// Hears in a few words how far the programs are that are being made.
+pub type Making<'a> = &'a (dyn Fn(&str) + Send + Sync + 'a);
+
 /// Programs and folders of a backend that cannot show the host's.
 pub trait Volumes: Send + Sync {
-    /// The programs that its sandboxes have. Waits where they are still being made.
-    fn programs(&self) -> BoxFuture<'_, Result<Programs, StartError>>;
+    /// The programs that its sandboxes have. Where they are still being made it waits, and tells how far that is.
+    fn programs<'a>(&'a self, progress: Making<'a>) -> BoxFuture<'a, Result<Programs, StartError>>;
 
     /// Makes an empty volume; an existing one stays as it is.
     fn create<'a>(&'a self, name: &'a str, keep: Keep) -> BoxFuture<'a, Result<(), StartError>>;

@@ -37,7 +37,7 @@ pub use session::{
     SCHEME, cell, closed, created, installed, resource, resource_error, session_failure, session_list,
     status, unknown_resource,
 };
-pub use shown::long as long_streams;
+pub use shown::streams;
 
 /// What stands in every result of the lowest tier.
 const UNCONFINED: &str = "unconfined: no sandbox protects this machine from the script";

@@ -118,3 +118,19 @@ fn every_dependency_has_its_reason() {
         assert!(told, "CONTRIBUTING.md does not say why {name} is needed");
     }
 }
+
+/// What tests are told by their environment, the development container has to tell them.
+#[test]
+fn the_development_container_has_what_tests_ask_for() {
+    let dockerfile = document(".devcontainer/Dockerfile");
+    let settings = document(".devcontainer/devcontainer.json");
+    for needed in ["E2E_PYTHON=", "TEST_USER=", "node", "npm", "bubblewrap", "docker.io", "iproute2", "zstd"]
+    {
+        assert!(dockerfile.contains(needed), "{needed}");
+    }
+    assert!(
+        settings.contains("--docker-image mcp-python-exec-sandbox:test image build"),
+        "no image for tests"
+    );
+    assert!(settings.contains("\"privileged\": true"));
+}

@@ -43,6 +43,7 @@ pub fn settings() -> Settings {
         max_output_bytes: 102_400,
         max_concurrent: 2,
         pool_size: 0,
+        pool_size_of_containers: 0,
         preload: Vec::new(),
         warm_cache: false,
         uv: None,

@@ -3,6 +3,8 @@
 use std::process::Command;
 use std::time::Duration;
 
+use mcp_python_exec_sandbox::sandbox::docker::image::default_name;
+
 use super::NO_POOL;
 use crate::client::Server;
 use crate::contestants::{Call, Contestant, Direct, race};
@@ -12,6 +14,9 @@ use crate::setting::{HELLO, Setting, output};
 
 /// Between two calls: about what the other contestants of a round take, and less than an agent needs to think.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// The same where an engine has to make a container meanwhile.
+const CONTAINER_PAUSE: Duration = Duration::from_millis(1500);
 
 /// A script without dependencies.
 pub fn hello(setting: &Setting, report: &mut Report) -> Result<(), String> {
@@ -119,15 +124,22 @@ pub fn preload(setting: &Setting, report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-/// A container engine, where one answers.
+/// Containers, where an engine answers and has the image.
 pub fn container(setting: &Setting, report: &mut Report) -> Result<(), String> {
-    output(Command::new(jails::find("docker")?).args(["version", "--format", "{{.Server.Version}}"]))?;
-    let script = setting.script("hello.py", HELLO)?;
-    let flags = ["--sandbox-backend", "docker", "--pool-size", "0"];
+    let docker = jails::find("docker")?;
+    let image = setting.flags.docker_image.clone().unwrap_or_else(default_name);
+    output(Command::new(&docker).args(["image", "inspect", &image]))?;
+    let by_hand = ["run", "--rm", &image, "python3", "-c", HELLO].map(std::ffi::OsString::from);
+    let by_hand = [docker.into_os_string()].into_iter().chain(by_hand);
+    let call = |name, pool| {
+        let flags = ["--sandbox-backend", "docker", "--docker-image", &image, "--pool-size", pool];
+        Call::ours(setting, name, &flags, HELLO, &[])
+    };
     let mut contestants: Vec<Box<dyn Contestant>> = vec![
-        Box::new(Direct::python("bare python", &setting.python, &script)),
-        Box::new(Call::ours(setting, "ours, docker", &flags, HELLO, &[])?),
+        Box::new(Direct::new("docker run", by_hand)),
+        Box::new(call("ours, pool off", "0")?),
+        Box::new(call("ours, pool", "1")?.pausing(CONTAINER_PAUSE)),
     ];
-    report.race("hello", &race(setting.flags.rounds / 4, &mut contestants)?);
+    report.race("hello", &race(setting.flags.rounds, &mut contestants)?);
     Ok(())
 }

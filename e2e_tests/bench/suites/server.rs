@@ -40,7 +40,7 @@ pub fn memory(setting: &Setting, report: &mut Report) -> Result<(), String> {
     server.run(HELLO, &[])?;
     std::thread::sleep(SETTLING);
     let tree = machine::tree(server.pid());
-    report.figure("idle server, pool off", mebibytes(machine::proportional_memory(&tree)), "MiB");
+    report.figure("idle server, pool off", mebibytes(machine::proportional_memory(&tree)?), "MiB");
     let mut before = 0.0;
     for slots in [1_u8, 5] {
         let mut server = Server::start(setting, &["--pool-size", &slots.to_string()])?;
@@ -50,7 +50,7 @@ pub fn memory(setting: &Setting, report: &mut Report) -> Result<(), String> {
         }
         std::thread::sleep(SETTLING);
         let tree = machine::tree(server.pid());
-        let all = mebibytes(machine::proportional_memory(&tree));
+        let all = mebibytes(machine::proportional_memory(&tree)?);
         report.figure(&format!("idle server, {slots} waiting at most"), all, "MiB");
         report.figure(&format!("processes, {slots} waiting at most"), f64::from(count(tree.len())), "");
         if slots == 1 {
@@ -102,13 +102,13 @@ pub fn leaks(setting: &Setting, report: &mut Report) -> Result<(), String> {
             server.run(HELLO, &[])?;
         }
         std::thread::sleep(SETTLING);
-        let state = |server: &Server| {
+        let state = |server: &Server| -> Result<_, String> {
             let tree = machine::tree(server.pid());
-            let memory = mebibytes(machine::proportional_memory(&tree[..1]));
+            let memory = mebibytes(machine::proportional_memory(&tree[..1])?);
             let descriptors = machine::descriptors(server.pid());
-            (memory, [descriptors, tree.len(), machine::mounts()].map(count).map(f64::from))
+            Ok((memory, [descriptors, tree.len(), machine::mounts()].map(count).map(f64::from)))
         };
-        let before = state(&server);
+        let before = state(&server)?;
         let mut times = Vec::new();
         for _ in 0..RUNS {
             let started = Instant::now();
@@ -116,7 +116,7 @@ pub fn leaks(setting: &Setting, report: &mut Report) -> Result<(), String> {
             times.push(started.elapsed());
         }
         std::thread::sleep(SETTLING);
-        let after = state(&server);
+        let after = state(&server)?;
         report.figure(&format!("{name}: memory of the server, growth"), after.0 - before.0, "MiB");
         for (at, what) in ["descriptors", "processes", "mounts of the host"].into_iter().enumerate() {
             report.figure(&format!("{name}: {what}, growth"), after.1[at] - before.1[at], "");

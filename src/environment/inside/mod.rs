@@ -23,7 +23,7 @@ use super::service::{Environments, Resolved, now};
 use super::store::Record;
 use super::uv::Uv;
 use crate::sandbox::spec::{Access, Mount, MountSource};
-use crate::sandbox::volumes::{ENVIRONMENT, Keep, PACKAGES, Programs, Volumes};
+use crate::sandbox::volumes::{ENVIRONMENT, Keep, Making, PACKAGES, Programs, Volumes};
 pub(super) use programs::Known;
 use store::VolumeRecord;
 pub(super) use store::VolumeStore;
@@ -55,7 +55,7 @@ impl Environments {
         reporter: &Reporter,
     ) -> Result<(Interpreter, Option<String>), EnvironmentError> {
         reporter.phase("waiting for the sandbox's image", 0, 0);
-        let found = self.found(volumes).await?;
+        let found = self.found(volumes, &|what| reporter.phase(what, 0, 0)).await?;
         reporter.phase("looking for an interpreter", 0, 0);
         let wish = match choose(wanted, &found.interpreters)? {
             Choice::Take(interpreter, note) => return Ok((interpreter, note)),
@@ -75,7 +75,7 @@ impl Environments {
 
     /// The backend's uv.
     pub(super) async fn uv_inside(&self, volumes: &dyn Volumes) -> Result<Uv, EnvironmentError> {
-        let found = self.found(volumes).await?;
+        let found = self.found(volumes, &|_| {}).await?;
         found.uv.clone().ok_or_else(|| EnvironmentError::BadUv {
             path: "the image's /usr/local/bin/uv".to_owned(),
             reason: "it does not answer, or is too old".to_owned(),
@@ -101,7 +101,7 @@ impl Environments {
         }
         let lock = self.0.lock(&key).await?;
         if store.record(&key).is_none() {
-            let programs = volumes.programs().await.map_err(|error| not_ready(&error))?;
+            let programs = volumes.programs(&|_| {}).await.map_err(|error| not_ready(&error))?;
             let volume = volumes.name(&format!("{key}-{}", super::data_dir::unique()));
             volumes.create(&volume, Keep::Always).await.map_err(|error| not_ready(&error))?;
             let unfinished = Unfinished { environments: self.clone(), volume: Some(volume.clone()) };
@@ -186,8 +186,8 @@ fn not_ready(error: &crate::sandbox::StartError) -> EnvironmentError {
 type Found = Arc<programs::Found>;
 
 impl Environments {
-    async fn found(&self, volumes: &dyn Volumes) -> Result<Found, EnvironmentError> {
-        let programs: Programs = volumes.programs().await.map_err(|error| not_ready(&error))?;
+    async fn found(&self, volumes: &dyn Volumes, progress: Making<'_>) -> Result<Found, EnvironmentError> {
+        let programs: Programs = volumes.programs(progress).await.map_err(|error| not_ready(&error))?;
         self.0.inside.find(&self.0.runner, &self.0.data, programs).await
     }
 }

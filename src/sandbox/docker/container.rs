@@ -6,7 +6,7 @@
 use std::process::ExitStatus as ClientStatus;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -161,10 +161,11 @@ impl Started {
         let containers = attached.containers.clone();
         tokio::spawn(obey(stdin, receive, end.clone(), attached));
         let limits = plan.limits;
-        let returned = Returned::new(&plan);
+        let (returned, script) = (Returned::new(&plan), Script::of(&plan));
+        let passing = Passing { output, stdout, stderr, channel: sink, returned, script };
         tokio::spawn(async move {
-            let last = pass_on(output, stdout, stderr, sink, returned).await;
-            tell.send_replace(Some(ended(last, &limits, words).await));
+            let (last, script) = passing.pass_on().await;
+            tell.send_replace(Some(ended(last, script, &limits, words).await));
         });
         Running {
             stdout: Box::new(stdout_end),
@@ -182,6 +183,7 @@ impl Started {
 /// How it ended, from the last frame or from what came instead.
 async fn ended(
     last: Result<(End, Vec<LeftFile>), FrameError>,
+    script: Script,
     limits: &Limits,
     words: JoinHandle<String>,
 ) -> Ended {
@@ -189,10 +191,16 @@ async fn ended(
         Ok((end, left)) => Ended::Told(outcome(&end, limits), left),
         Err(FrameError::Malformed) => Ended::Lost("it sent something that is no frame".to_owned()),
         Err(FrameError::File(reason)) => Ended::Lost(reason),
-        Err(FrameError::Closed(_)) => Ended::Lost(match client::reason(&words.await.unwrap_or_default()) {
-            Some(reason) => format!("the engine ended it: {reason}"),
-            None => "its container was ended from outside".to_owned(),
-        }),
+        Err(FrameError::Closed(_)) => {
+            let reason = match client::reason(&words.await.unwrap_or_default()) {
+                Some(reason) => format!("the engine ended it: {reason}"),
+                None => "its container was ended from outside".to_owned(),
+            };
+            match script {
+                Script::Coming => Ended::NotBegun(reason),
+                Script::There => Ended::Lost(reason),
+            }
+        }
     }
 }
 
@@ -215,32 +223,58 @@ async fn pump(mut from: impl AsyncRead + Unpin, orders: mpsc::UnboundedSender<Or
     }
 }
 
-/// Hands the container's frames to who reads them, until the last.
-async fn pass_on(
-    mut output: BufReader<ChildStdout>,
-    mut stdout: impl tokio::io::AsyncWrite + Unpin,
-    mut stderr: impl tokio::io::AsyncWrite + Unpin,
-    mut channel: Option<impl tokio::io::AsyncWrite + Unpin>,
-    mut returned: Returned,
-) -> Result<(End, Vec<LeftFile>), FrameError> {
-    loop {
-        // Where nobody reads any more the rest is dropped, so that the program can end.
-        match Frame::read(&mut output).await? {
-            Frame::Stdout(bytes) => drop(stdout.write_all(&bytes).await),
-            Frame::Stderr(bytes) => drop(stderr.write_all(&bytes).await),
-            Frame::Channel(bytes) if bytes.is_empty() => channel = None,
-            Frame::Channel(bytes) => {
-                if let Some(channel) = &mut channel {
-                    let _ = channel.write_all(&bytes).await;
+/// Where the program's script is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Script {
+    /// The program waits for it.
+    Coming,
+    /// The program has it, or never waited.
+    There,
+}
+
+impl Script {
+    fn of(plan: &DockerPlan) -> Self {
+        if plan.program.waits_for.is_some() { Self::Coming } else { Self::There }
+    }
+}
+
+/// The container's frames on their way to who reads them.
+struct Passing<W, C> {
+    output: BufReader<ChildStdout>,
+    stdout: W,
+    stderr: W,
+    channel: Option<C>,
+    returned: Returned,
+    script: Script,
+}
+
+impl<W: AsyncWrite + Unpin, C: AsyncWrite + Unpin> Passing<W, C> {
+    /// Hands them over, until the last. Tells where the script was then.
+    async fn pass_on(mut self) -> (Result<(End, Vec<LeftFile>), FrameError>, Script) {
+        (self.until_the_last().await, self.script)
+    }
+
+    async fn until_the_last(&mut self) -> Result<(End, Vec<LeftFile>), FrameError> {
+        loop {
+            // Where nobody reads any more the rest is dropped, so that the program can end.
+            match Frame::read(&mut self.output).await? {
+                Frame::Taken => self.script = Script::There,
+                Frame::Stdout(bytes) => drop(self.stdout.write_all(&bytes).await),
+                Frame::Stderr(bytes) => drop(self.stderr.write_all(&bytes).await),
+                Frame::Channel(bytes) if bytes.is_empty() => self.channel = None,
+                Frame::Channel(bytes) => {
+                    if let Some(channel) = &mut self.channel {
+                        let _ = channel.write_all(&bytes).await;
+                    }
+                }
+                Frame::Left(path, size) => self.returned.left(path, size).await?,
+                Frame::Changed(path) => self.returned.begin(path).await?,
+                Frame::Piece(bytes) => self.returned.write(&bytes).await?,
+                Frame::Ended(end) => return Ok((end, self.returned.all().await?)),
+                Frame::Enforced(_) | Frame::Started(_) | Frame::Failed(_) => {
+                    return Err(FrameError::Malformed);
                 }
             }
-            Frame::Left(path, size) => returned.left(path, size).await?,
-            Frame::Changed(path) => returned.begin(path).await?,
-            Frame::Piece(bytes) => returned.write(&bytes).await?,
-            Frame::Ended(end) => {
-                return Ok((end, returned.all().await?));
-            }
-            Frame::Enforced(_) | Frame::Started(_) | Frame::Failed(_) => return Err(FrameError::Malformed),
         }
     }
 }
@@ -288,6 +322,8 @@ async fn obey(
 #[derive(Clone, Debug)]
 enum Ended {
     Told(Outcome, Vec<LeftFile>),
+    /// Before it had its script.
+    NotBegun(String),
     Lost(String),
 }
 
@@ -318,9 +354,12 @@ impl Control for ContainerControl {
             let end = self.end.wait_for(Option::is_some).await.map(|end| end.clone());
             match end {
                 Ok(Some(Ended::Told(outcome, _))) => Ok(outcome),
-                Ok(Some(Ended::Lost(_))) if self.killed => Err(WaitError::Killed),
+                Ok(Some(Ended::Lost(_) | Ended::NotBegun(_))) if self.killed => Err(WaitError::Killed),
                 // The server ends: nobody acts on the answer any more.
-                Ok(Some(Ended::Lost(_))) if self.containers.is_closing() => std::future::pending().await,
+                Ok(Some(Ended::Lost(_) | Ended::NotBegun(_))) if self.containers.is_closing() => {
+                    std::future::pending().await
+                }
+                Ok(Some(Ended::NotBegun(reason))) => Err(WaitError::NotBegun(reason)),
                 Ok(Some(Ended::Lost(reason))) => Err(WaitError::Lost(reason)),
                 Ok(None) | Err(_) => Err(WaitError::Lost("its supervisor ended".to_owned())),
             }

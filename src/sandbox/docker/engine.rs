@@ -24,7 +24,7 @@ pub struct Engine {
 /// An image that the engine has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Its digest.
+    /// Its digest in hexadecimal digits, without the name of the method that some engines put before it.
     pub id: String,
 }
 
@@ -94,6 +94,10 @@ impl Engine {
             Err(ClientError::Refused(_)) => return Ok(None),
             Err(error) => return Err(silent(client, &error).await),
         };
+        self.read_image(name, &text).map(Some)
+    }
+
+    fn read_image(&self, name: &str, text: &str) -> Result<Image, Refusal> {
         let info: ImageInfo = serde_json::from_str(text.trim()).map_err(|error| Refusal {
             reason: format!("the engine's description of the image {name} cannot be read ({error})"),
             remedy: "Make it again with `image build`".to_owned(),
@@ -108,7 +112,8 @@ impl Engine {
                     .to_owned(),
             });
         }
-        Ok(Some(Image { id: info.id }))
+        let id = info.id.strip_prefix("sha256:").unwrap_or(&info.id).to_owned();
+        Ok(Image { id })
     }
 }
 
@@ -214,6 +219,20 @@ mod tests {
         assert!(refusal(r#"{"OSType":"windows"}"#).contains("windows containers"));
         assert!(refusal(r#"{"OSType":"linux","Architecture":"riscv64"}"#).contains("riscv64"));
         assert!(refusal("no JSON").contains("unexpected"));
+    }
+
+    #[test]
+    fn an_image_is_the_same_however_an_engine_writes_its_number() {
+        let engine = Engine { id: String::new(), version: String::new(), arch: Arch::X86_64 };
+        let image = |id: &str| {
+            let text = format!(r#"{{"Id":"{id}","Architecture":"amd64","Os":"linux","More":[]}}"#);
+            engine.read_image("x", &text).expect("read")
+        };
+        // Docker writes the method before it, Podman does not.
+        assert_eq!(image("sha256:0123abcd"), image("0123abcd"));
+        assert_eq!(image("0123abcd").id, "0123abcd");
+        let text = r#"{"Id":"0","Architecture":"arm64","Os":"linux"}"#;
+        assert!(engine.read_image("x", text).expect_err("refused").reason.contains("is for linux arm64"));
     }
 
     #[cfg(unix)]

@@ -23,6 +23,8 @@ pub enum Frame {
     Started(String),
     /// The program could not be started, and why; no words where there is no such program.
     Failed(String),
+    /// The script has come to the program that waited for it.
+    Taken,
     /// Standard output.
     Stdout(Vec<u8>),
     /// Standard error.
@@ -89,6 +91,7 @@ impl Frame {
             b'R' => Self::Enforced(text(content)),
             b'S' => Self::Started(text(content)),
             b'E' => Self::Failed(text(content)),
+            b'T' => Self::Taken,
             b'O' => Self::Stdout(content),
             b'X' => Self::Stderr(content),
             b'C' => Self::Channel(content),

@@ -299,6 +299,8 @@ class Supervisor:
             if kind == b"K":
                 self.end_all()
             elif kind == b"F" and self.pipe is not None:
+                # Before the first byte: whoever has not heard it knows that nothing of the script was run.
+                send(b"T", b"")
                 self.program.deliver(self.pipe, content)
                 self.pipe = None
             elif kind == b"C" and self.program.channel in self.kinds:

@@ -84,6 +84,8 @@ struct Usable {
     client: Client,
     engine: Engine,
     place: Place,
+    /// The place's folder, where nobody named one.
+    _temporary: Option<tempfile::TempDir>,
     profiles: Profiles,
     containers: Containers,
     network: OwnNetwork,
@@ -207,14 +209,17 @@ impl Usable {
         if found.is_none() && missing == MissingImage::Refuse {
             return Err(ready::no_image(image));
         }
-        let folder = options
-            .folder
-            .clone()
-            .unwrap_or_else(|| std::env::temp_dir().join(format!("mcp-python-{}", place::random())));
-        let unwritable = |error: std::io::Error| Refusal {
+        let unwritable = |folder: &Path, error: io::Error| Refusal {
             reason: format!("{} cannot be written ({error})", folder.display()),
             remedy: "Name a folder with --data-dir".to_owned(),
         };
+        let (folder, temporary) = if let Some(folder) = &options.folder {
+            (folder.clone(), None)
+        } else {
+            let made = tempfile::tempdir().map_err(|error| unwritable(&std::env::temp_dir(), error))?;
+            (made.path().to_owned(), Some(made))
+        };
+        let unwritable = |error| unwritable(&folder, error);
         let place = Place::open(&folder).map_err(unwritable)?;
         let profiles = Profiles::write(&place, &engine, policy).map_err(unwritable)?;
         let source = match options.image {
@@ -223,7 +228,17 @@ impl Usable {
         };
         let ready = Ready::new(&client, &engine, image, source, found);
         let (containers, network, passing) = (Containers::new(), OwnNetwork::default(), Passing::default());
-        Ok(Self { client, engine, place, profiles, containers, network, passing, ready })
+        Ok(Self {
+            client,
+            engine,
+            place,
+            _temporary: temporary,
+            profiles,
+            containers,
+            network,
+            passing,
+            ready,
+        })
     }
 
     /// Starts a container and the program in it; gives the image too.
@@ -232,7 +247,7 @@ impl Usable {
         spec: &SandboxSpec,
         waits_for: Option<PathBuf>,
     ) -> Result<(Started, String), StartError> {
-        let image = self.ready.image().await?;
+        let image = self.ready.image(&|_| {}).await?;
         let mut plan: DockerPlan = plan::lower(spec, &image.id, &HostFiles::read(spec)?)?;
         plan.program.waits_for = waits_for;
         let network = self.network_for(spec).await?;

@@ -33,8 +33,11 @@ impl Place {
         fs::create_dir_all(&servers)?;
         let id = place_id(&folder.join("place"))?;
         let server = random();
-        let lock = File::create_new(servers.join(&server))?;
+        // Locked before it has its name: one without a lock is that of a server which was killed.
+        let unnamed = servers.join(format!(".{server}"));
+        let lock = File::create_new(&unnamed)?;
         lock.lock()?;
+        fs::rename(unnamed, servers.join(&server))?;
         Ok(Self { folder: folder.to_owned(), id, server, lock, next: AtomicU64::new(1) })
     }
 
@@ -55,8 +58,14 @@ impl Place {
         Ok(path)
     }
 
-    /// Removes containers of servers that have gone without removing them.
+    /// Removes what servers have left that have gone without tidying up: containers, and their own files.
     pub async fn sweep(&self, client: &Client) -> Result<usize, ClientError> {
+        let left = self.containers_left(client).await?;
+        self.forget_dead();
+        Ok(left)
+    }
+
+    async fn containers_left(&self, client: &Client) -> Result<usize, ClientError> {
         let (filter, format) = (
             format!("label={LABEL_PLACE}={}", self.id),
             format!("{{{{.Names}}}} {{{{.Label \"{LABEL_SERVER}\"}}}}"),
@@ -76,6 +85,14 @@ impl Place {
             }
         }
         Ok(left.len())
+    }
+
+    /// Removes the files of servers that do not live any more.
+    fn forget_dead(&self) {
+        let servers = fs::read_dir(self.folder.join("servers")).into_iter().flatten().flatten();
+        for server in servers {
+            let _ = self.lives(&server.file_name().to_string_lossy());
+        }
     }
 
     /// Whether a server of this place still lives. The file of one that does not is removed.
@@ -162,5 +179,27 @@ mod tests {
         let left = folder.path().join("servers/0123456789abcdef");
         fs::write(&left, b"").expect("written");
         assert!(!place.lives("0123456789abcdef") && !left.exists());
+    }
+
+    #[test]
+    fn files_of_killed_servers_do_not_pile_up() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (mine, other) =
+            (Place::open(folder.path()).expect("opened"), Place::open(folder.path()).expect("opened"));
+        let servers = folder.path().join("servers");
+        for number in 0..3 {
+            fs::write(servers.join(format!("{number:016x}")), b"").expect("written");
+        }
+        let names = || {
+            let all = fs::read_dir(&servers).expect("there").flatten();
+            let mut names: Vec<_> = all.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names().len(), 5);
+        mine.forget_dead();
+        let mut living = [mine.server.clone(), other.server.clone()];
+        living.sort();
+        assert_eq!(names(), living);
     }
 }

@@ -9,6 +9,7 @@ use super::engine::{Engine, Image};
 use super::image::{self, Source};
 use crate::sandbox::StartError;
 use crate::sandbox::facts::Refusal;
+use crate::sandbox::volumes::Making;
 
 /// The image as it becomes ready. The work in the background ends with this.
 pub struct Ready {
@@ -21,7 +22,8 @@ pub struct Ready {
 
 #[derive(Clone, Debug)]
 enum State {
-    Making,
+    /// With what the engine said last.
+    Making(String),
     There(Image),
     Failed(String),
 }
@@ -40,12 +42,13 @@ impl Ready {
     /// Starts making the image where it is not there.
     pub fn new(client: &Client, engine: &Engine, name: &str, source: Source, found: Option<Image>) -> Self {
         let making = found.is_none();
-        let state = Arc::new(watch::Sender::new(found.map_or(State::Making, State::There)));
+        let state =
+            Arc::new(watch::Sender::new(found.map_or_else(|| State::Making(String::new()), State::There)));
         let work = making.then(|| {
             let (client, engine, name) = (client.clone(), engine.clone(), name.to_owned());
             let tell = Arc::clone(&state);
             tokio::spawn(async move {
-                let made = make(&client, &engine, &name, &source).await;
+                let made = make(&client, &engine, &name, &source, &tell).await;
                 tell.send_replace(made);
             })
             .abort_handle()
@@ -53,15 +56,20 @@ impl Ready {
         Self { client: client.clone(), engine: engine.clone(), name: name.to_owned(), state, work }
     }
 
-    /// Waits for the image. After a failure the engine is asked again: somebody may have made it by hand.
-    pub async fn image(&self) -> Result<Image, StartError> {
+    /// Waits for the image, and tells how far it is. After a failure the engine is asked again: somebody may have made it
+    /// by hand.
+    pub async fn image(&self, progress: Making<'_>) -> Result<Image, StartError> {
         let mut state = self.state.subscribe();
-        let settled =
-            state.wait_for(|state| !matches!(state, State::Making)).await.map(|state| state.clone());
-        let failed = match settled {
-            Ok(State::There(image)) => return Ok(image),
-            Ok(State::Failed(reason)) => reason,
-            Ok(State::Making) | Err(_) => "making it broke off".to_owned(),
+        let failed = loop {
+            let now = state.borrow_and_update().clone();
+            match now {
+                State::There(image) => return Ok(image),
+                State::Failed(reason) => break reason,
+                State::Making(line) => progress(&in_words(&line)),
+            }
+            if state.changed().await.is_err() {
+                break "making it broke off".to_owned();
+            }
         };
         if let Ok(Some(image)) = self.engine.image(&self.client, &self.name).await {
             self.state.send_replace(State::There(image.clone()));
@@ -111,9 +119,28 @@ impl Drop for Ready {
     }
 }
 
-async fn make(client: &Client, engine: &Engine, name: &str, source: &Source) -> State {
+/// Characters of the engine's own words.
+const SHOWN: usize = 80;
+
+fn in_words(line: &str) -> String {
+    if line.is_empty() {
+        return "making the container image, once".to_owned();
+    }
+    format!("making the container image, once: {}", line.chars().take(SHOWN).collect::<String>())
+}
+
+async fn make(
+    client: &Client,
+    engine: &Engine,
+    name: &str,
+    source: &Source,
+    tell: &watch::Sender<State>,
+) -> State {
     tracing::warn!("the image {name} is not there yet: it is made in the background, once");
-    let progress = |line: &str| tracing::info!("image: {line}");
+    let progress = |line: &str| {
+        tracing::info!("image: {line}");
+        tell.send_replace(State::Making(line.to_owned()));
+    };
     if let Err(error) = image::make(client, name, source, &progress).await {
         tracing::warn!("the image {name} could not be made: {error}");
         return State::Failed(error.to_string());
@@ -125,5 +152,69 @@ async fn make(client: &Client, engine: &Engine, name: &str, source: &Source) -> 
         }
         Ok(None) => State::Failed("the engine does not have it after making it".to_owned()),
         Err(refusal) => State::Failed(refusal.reason),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::seccomp::Arch;
+
+    /// A client that knows no image, and makes one as the script says.
+    fn client(folder: &std::path::Path, build: &str) -> Client {
+        let program = folder.join("docker");
+        let script = format!(
+            "#!/bin/sh\ncase $1 in\nimage) [ -e {0}/made ] && echo '{{\"Id\":\"sha256:07\",\"Architecture\":\"amd64\",\
+             \"Os\":\"linux\"}}' ;;\nbuild) cat >/dev/null\n{build} ;;\nesac\n",
+            folder.display()
+        );
+        std::fs::write(&program, script).expect("written");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("set");
+        Client::at(program)
+    }
+
+    fn ready(client: &Client) -> Ready {
+        let engine = Engine { id: "e".into(), version: "27".into(), arch: Arch::X86_64 };
+        Ready::new(client, &engine, "name:1", Source::Dockerfile { pythons: Vec::new() }, None)
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_hears_how_far_the_image_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (go, made) = (folder.path().join("go"), folder.path().join("made"));
+        let build = format!(
+            "echo 'Step 3/9 : RUN something'\nwhile ! [ -e {} ]; do sleep 0.01; done\ntouch {}",
+            go.display(),
+            made.display()
+        );
+        let ready = ready(&client(folder.path(), &build));
+        let heard = Mutex::new(Vec::new());
+        let hear = |what: &str| {
+            if what.contains("Step 3/9") {
+                std::fs::write(&go, "").expect("written");
+            }
+            heard.lock().expect("alone").push(what.to_owned());
+        };
+        let image = ready.image(&hear).await.expect("it is made");
+        assert!(ready.is(&image.id) && image.id == "07");
+        let heard = heard.into_inner().expect("alone");
+        assert_eq!(
+            heard.last().map(String::as_str),
+            Some("making the container image, once: Step 3/9 : RUN something")
+        );
+    }
+
+    #[tokio::test]
+    async fn an_image_that_cannot_be_made_says_how_to_make_it_and_is_looked_for_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ready = ready(&client(folder.path(), "echo 'no route to the registry' >&2; exit 1"));
+        let error = ready.image(&|_| {}).await.expect_err("it cannot be made").to_string();
+        assert!(error.contains("no route to the registry") && error.contains("image build"), "{error}");
+        // Somebody has made it by hand.
+        std::fs::write(folder.path().join("made"), "").expect("written");
+        assert_eq!(ready.image(&|_| {}).await.expect("it is there").id, "07");
     }
 }

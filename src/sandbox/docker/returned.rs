@@ -100,7 +100,7 @@ impl Returned {
     }
 
     /// Nothing more comes; gives the files that are shown.
-    pub async fn all(mut self) -> Result<Vec<LeftFile>, FrameError> {
+    pub async fn all(&mut self) -> Result<Vec<LeftFile>, FrameError> {
         self.finish().await?;
         let whole = |Left { path, size, content }| LeftFile { path, size, content: content.map(Arc::from) };
         Ok(std::mem::take(&mut self.left).into_iter().map(whole).collect())

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::client::Client;
 use super::plan::{LABEL_PLACE, PYTHON};
 use super::{ANSWER, DockerSandbox, REMOVAL, failed};
-use crate::sandbox::volumes::{Keep, Programs, Volumes};
+use crate::sandbox::volumes::{Keep, Making, Programs, Volumes};
 use crate::sandbox::{BoxFuture, StartError};
 
 /// Volumes that go with the server, by name.
@@ -33,10 +33,10 @@ impl Passing {
 }
 
 impl Volumes for DockerSandbox {
-    fn programs(&self) -> BoxFuture<'_, Result<Programs, StartError>> {
-        Box::pin(async {
+    fn programs<'a>(&'a self, progress: Making<'a>) -> BoxFuture<'a, Result<Programs, StartError>> {
+        Box::pin(async move {
             let usable = self.usable()?;
-            let image = usable.ready.image().await?;
+            let image = usable.ready.image(progress).await?;
             Ok(Programs {
                 identity: format!("{}@{}", image.id, usable.engine.id),
                 python: PYTHON.into(),

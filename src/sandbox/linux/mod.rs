@@ -134,7 +134,8 @@ impl LinuxSandbox {
         if !self.mode.takes_user(rustix::process::geteuid().is_root()) {
             return Ok(None);
         }
-        let none = || StartError::Unsupported("64 sandboxes run already; close some first".to_owned());
+        let none =
+            || StartError::Unsupported("no unused user is left; close some sandboxes first".to_owned());
         self.users.take(role).map(Some).ok_or_else(none)
     }
 

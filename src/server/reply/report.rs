@@ -5,25 +5,24 @@ use serde_json::{Value, json};
 
 use crate::execution::ExecutionReport;
 
-use super::shown::{Rest, Shown, both};
+use super::shown::{Rest, Shown, Streams};
 use super::{notes_for, output, result};
 
-/// Words and fields for one run. Both streams together are cut to about `limit` bytes. Where there are files, `run` is the
-/// number under which they can be read; pictures among them are shown up to `largest_image` bytes.
+/// Words and fields for one run. Where there are files, `run` is the number under which they can be read; pictures among
+/// them are shown up to `largest_image` bytes.
 pub fn report(
     report: &ExecutionReport,
-    limit: usize,
+    Streams { stdout, stderr }: &Streams,
     run: Option<u64>,
     largest_image: usize,
 ) -> CallToolResult {
-    let (stdout, stderr) = both(&report.stdout, &report.stderr, limit);
     let signal = report.status.signal().filter(|_| !report.timed_out).map(signal_name);
     let mut notes = notes_for(Some(report.tier), &report.notes);
     notes.extend(report.limit.map(|limit| format!("the server's flag {} allows more", limit.flag())));
     notes.extend(signal.iter().map(|signal| format!("ended by signal {signal}")));
     notes.extend(stdout.notes("stdout", Rest::File).chain(stderr.notes("stderr", Rest::File)));
-    let mut text = text(report, &stdout, &stderr, &notes);
-    let mut fields = fields(report, &stdout, &stderr, &notes);
+    let mut text = text(report, stdout, stderr, &notes);
+    let mut fields = fields(report, stdout, stderr, &notes);
     if let Some(run) = run {
         text = format!("{text}\n{}", output::lines(run, &report.output).join("\n"));
         fields["files"] = output::fields(run, &report.output);

@@ -12,7 +12,7 @@ use crate::workspace::media::media_type;
 use crate::workspace::path::WorkPath;
 
 use super::failure::failed;
-use super::shown::{Rest, Shown, both};
+use super::shown::{Rest, Shown, Streams, streams};
 use super::{one_line, result};
 
 /// What addresses of a sandbox's files start with.
@@ -99,7 +99,7 @@ pub fn status(status: &SessionStatus) -> CallToolResult {
 /// What came of a cell. `id` is none where the sandbox is closed already. At most about `limit` bytes of output are
 /// shown.
 pub fn cell(id: Option<&SessionId>, report: &CellReport, limit: usize) -> CallToolResult {
-    let (stdout, stderr) = both(&report.stdout, &report.stderr, limit);
+    let Streams { stdout, stderr } = streams(&report.stdout, &report.stderr, limit);
     let mut notes: Vec<String> = report.notes.iter().map(|note| one_line(note)).collect();
     notes.extend(stdout.notes("stdout", Rest::Lost).chain(stderr.notes("stderr", Rest::Lost)));
     let problem = problem(report);

@@ -10,26 +10,32 @@ const WIDTH: usize = 40_000;
 /// What the words between head and tail take at most.
 const GAP: usize = 60;
 
-/// Both streams. Together they are cut to about `limit` bytes, and then to head and tail where that is still more than
-/// clients take.
-pub fn both(stdout: &Captured, stderr: &Captured, limit: usize) -> (Shown, Shown) {
+/// Both streams of a result as it shows them.
+pub struct Streams {
+    pub stdout: Shown,
+    pub stderr: Shown,
+}
+
+/// Together they are cut to about `limit` bytes, and then to head and tail where that is still more than clients take.
+pub fn streams(stdout: &Captured, stderr: &Captured, limit: usize) -> Streams {
     let (out_share, err_share) = shares(limit, stdout.text.len(), stderr.text.len());
     let (mut out, mut err) = (Shown::new(stdout, out_share), Shown::new(stderr, err_share));
     let (out_share, err_share) = shares(WIDTH, width(&out.text), width(&err.text));
     out.narrow(out_share);
     err.narrow(err_share);
-    (out, err)
+    Streams { stdout: out, stderr: err }
 }
 
-/// Streams of which the middle is not shown, as files that can be read.
-pub fn long(stdout: &Captured, stderr: &Captured, limit: usize) -> Vec<OutputFile> {
-    let (out, err) = both(stdout, stderr, limit);
-    let file = |(name, shown): (&str, Shown)| {
-        let (text, _) = shown.whole?;
-        let path = WorkPath::file(&file_of(name)).ok()?;
-        Some(OutputFile { path, size: text.len() as u64, content: Some(text.into_bytes().into()) })
-    };
-    [("stdout", out), ("stderr", err)].into_iter().filter_map(file).collect()
+impl Streams {
+    /// Those of which the middle is not shown, as files that can be read.
+    pub fn files(&self) -> Vec<OutputFile> {
+        let file = |(name, shown): (&str, &Shown)| {
+            let (text, _) = shown.whole.as_ref()?;
+            let path = WorkPath::file(&file_of(name)).ok()?;
+            Some(OutputFile { path, size: text.len() as u64, content: Some(text.as_bytes().into()) })
+        };
+        [("stdout", &self.stdout), ("stderr", &self.stderr)].into_iter().filter_map(file).collect()
+    }
 }
 
 fn file_of(name: &str) -> String {
@@ -180,22 +186,23 @@ mod tests {
     fn whatever_is_printed_stays_within_what_clients_take() {
         for piece in ["x", "\n", "\"\\", "\u{1}", "\u{2588}", "\u{1f40d}"] {
             let stream = captured(piece.repeat(100_000 / piece.len()));
-            let (out, err) = both(&stream, &stream, 1 << 20);
+            let both = streams(&stream, &stream, 1 << 20);
+            let files = both.files();
+            let Streams { stdout: out, stderr: err } = both;
             let length = serde_json::json!([out.text, err.text]).to_string().chars().count();
             assert!((30_000..=WIDTH + 20).contains(&length), "{piece:?}: {length}");
             assert!(out.text.starts_with(piece) && out.text.ends_with(piece), "{piece:?}");
-            let files = long(&stream, &stream, 1 << 20);
             assert!(files.iter().all(|file| file.content.as_deref() == Some(stream.text.as_bytes())));
             assert_eq!(files.len(), 2);
         }
-        let (out, err) = both(&captured("x".repeat(39_000)), &captured(String::new()), 1 << 20);
-        assert!(!out.lacks() && !err.lacks());
+        let both = streams(&captured("x".repeat(39_000)), &captured(String::new()), 1 << 20);
+        assert!(!both.stdout.lacks() && !both.stderr.lacks() && both.files().is_empty());
     }
 
     #[test]
     fn head_and_tail_stay_and_what_is_between_is_counted() {
         let lines: Vec<_> = (0..20_000).map(|number| format!("line {number}")).collect();
-        let (out, _) = both(&captured(lines.join("\n")), &captured(String::new()), 1 << 20);
+        let out = streams(&captured(lines.join("\n")), &captured(String::new()), 1 << 20).stdout;
         assert!(out.text.starts_with("line 0\nline 1\n") && out.text.ends_with("line 19998\nline 19999"));
         let (head, rest) = out.text.split_once("\n... [").expect("a gap");
         let (number, tail) = rest.split_once(" bytes left out] ...\n").expect("a number");

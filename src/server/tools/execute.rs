@@ -68,10 +68,10 @@ impl ExecuteTools {
         }
         Ok(match result {
             Ok(mut report) => {
-                let long = reply::long_streams(&report.stdout, &report.stderr, self.max_output_bytes);
-                report.output.extend(long);
+                let streams = reply::streams(&report.stdout, &report.stderr, self.max_output_bytes);
+                report.output.extend(streams.files());
                 let run = self.runs.keep(&report.output);
-                reply::report(&report, self.max_output_bytes, run, self.max_image_bytes)
+                reply::report(&report, &streams, run, self.max_image_bytes)
             }
             Err(error) => reply::failure(&error),
         })
