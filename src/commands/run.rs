@@ -11,16 +11,15 @@ use super::progress::Line;
 use super::{TIMED_OUT, audit, close, engine, fail, figures, print, read_script, words};
 use crate::audit::{Caller, Entry, Outcome};
 use crate::cli::RunArgs;
-use crate::execution::evidence;
 use crate::execution::output::{self, OutputFile};
 use crate::execution::{Engine, ExecutionRequest, Progress, ProgressSink};
+use crate::execution::{evidence, missing};
 use crate::sandbox::{self, ExitStatus, OutputStream, Running, StartError, Tier, WaitError};
 use crate::settings::Settings;
 
 /// Bytes passed on at once: the size of a pipe's buffer.
 const CHUNK: usize = 64 << 10;
-
-/// Bytes of standard error in which an exception's last line is looked for.
+/// Bytes of the end of a stream that are looked at.
 const LAST_WORDS: usize = 4 << 10;
 
 /// Runs one script. Ends with the script's own exit code, 128 and the signal where one ended it, 124 after a timeout,
@@ -149,7 +148,12 @@ async fn pass_through(
         Err(WaitError::Killed)
     };
     let (_, errors, end) = tokio::join!(stdout, stderr, end);
-    let files = if args.save_figures.is_some() { output::left_by(running).await } else { Vec::new() };
+    if matches!(&end, Ok(end) if end.status == ExitStatus::Exited(1))
+        && let Some(hint) = missing::at_terminal(&String::from_utf8_lossy(&errors))
+    {
+        eprintln!("note: {hint}");
+    }
+    let files = if args.save_figures.is_some() { output::left_by(running).await.output } else { Vec::new() };
     (end, files, errors)
 }
 
@@ -195,18 +199,18 @@ fn save_figures(files: &[OutputFile], args: &RunArgs) {
     }
 }
 
-/// Passes a stream on as it comes. Where the reader is gone the rest is read and dropped, so that the script can end.
-/// Gives its last bytes.
+/// Passes a stream on as it comes, and gives its end. Where the reader is gone the rest is read and dropped, so that the
+/// script can end.
 async fn copy(mut from: OutputStream, mut to: impl AsyncWrite + Unpin, line: &Line) -> Vec<u8> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    let (mut chunk, mut last) = (vec![0; CHUNK], Vec::new());
-    let mut wanted = true;
+    let mut chunk = vec![0; CHUNK];
+    let (mut wanted, mut last) = (true, Vec::new());
     while let Ok(size @ 1..) = from.read(&mut chunk).await {
         line.clear();
         if wanted {
             wanted = to.write_all(&chunk[..size]).await.is_ok() && to.flush().await.is_ok();
         }
-        last.extend_from_slice(&chunk[..size]);
+        last.extend_from_slice(&chunk[size.saturating_sub(LAST_WORDS)..size]);
         last.drain(..last.len().saturating_sub(LAST_WORDS));
     }
     last

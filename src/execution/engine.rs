@@ -10,6 +10,7 @@ use tracing::{Instrument as _, debug_span};
 
 use super::evidence;
 use super::failure;
+use super::figures;
 use super::overview::Overview;
 use super::pool::Pool;
 use super::queue::Queue;
@@ -176,7 +177,10 @@ impl Engine {
             finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
         }
         let finished = finished.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
-        let Prepared { spec, environment, notes } = prepared;
+        let Prepared { spec, environment, mut notes } = prepared;
+        let ended_well = finished.outcome.status == ExitStatus::Exited(0);
+        let shown = self.settings.mounts.iter().map(|mount| mount.name.as_str());
+        notes.extend(figures::lost(&request.script, ended_well, &finished.left, shown));
         let report = self.report(finished, &environment, notes, arrived.elapsed());
         self.pool.keep(&spec, environment);
         Ok(report)
@@ -282,7 +286,7 @@ impl Engine {
             layers: finished.layers,
             limit,
             usage: finished.outcome.usage,
-            output: finished.output,
+            output: finished.left.output,
             notes,
         }
     }

@@ -6,6 +6,7 @@ mod check;
 mod engine;
 pub mod evidence;
 mod failure;
+mod figures;
 pub mod missing;
 pub mod output;
 mod pool;

@@ -3,6 +3,7 @@
 //! Clients differ in what they show to the model: some only the text, some only the structured part. Each therefore
 //! stands alone, and what a script prints can change its own fields only.
 
+mod cell;
 pub mod describe;
 mod environment;
 mod failure;
@@ -22,9 +23,9 @@ use crate::audit::AuditError;
 use crate::execution::Progress;
 use crate::sandbox::{Tier, limit::Bytes, spec::Limits};
 
-pub use describe::{INSTRUCTIONS, STATEFUL};
+pub use cell::{Fitted, cell, stopped};
 pub use environment::{overview, validation};
-pub use failure::{failure, server_is_ending, wrong_arguments};
+pub use failure::{WRONG_ARGUMENTS, failure, server_is_ending, wrong_arguments};
 pub use files::{file_read, files, stored};
 pub use output::{RUN_SCHEME, run_file};
 pub use protocol::{
@@ -34,8 +35,8 @@ pub use protocol::{
 };
 pub use report::report;
 pub use session::{
-    SCHEME, cell, closed, created, installed, resource, resource_error, session_failure, session_list,
-    status, unknown_resource,
+    SCHEME, closed, created, installed, resource, resource_error, session_failure, session_list, status,
+    unknown_resource,
 };
 pub use shown::streams;
 

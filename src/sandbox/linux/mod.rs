@@ -38,6 +38,9 @@ use private_folder::PrivateFolder;
 use users::{User, Users};
 use waiting::{Terms, Waiter};
 
+/// By how many processes the kernel's own limit is above that of a control group.
+const BEHIND_A_GROUP: u64 = 16;
+
 /// The native backend on this machine.
 pub struct LinuxSandbox {
     launchers: Launchers,
@@ -185,9 +188,11 @@ impl LinuxSandbox {
         let mut watch = WatchPlan::default();
         if let Ok(groups) = &self.groups {
             plan.groups = Some(groups.plan(limits));
-            if matches!(plan.limits.processes, Some(ProcessLimit::Beside(_))) {
-                plan.limits.processes = None;
-            }
+            // The group is exact and tells that it was reached: the kernel's limit stands behind it.
+            plan.limits.processes = match plan.limits.processes {
+                Some(ProcessLimit::Whole(number)) => Some(ProcessLimit::Whole(number + BEHIND_A_GROUP)),
+                _ => None,
+            };
         } else {
             watch.memory = Some(limits.memory);
             watch.processes = Some(limits.processes);

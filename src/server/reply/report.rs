@@ -5,22 +5,24 @@ use serde_json::{Value, json};
 
 use crate::execution::ExecutionReport;
 
-use super::shown::{Rest, Shown, Streams};
+use super::shown::{Shown, Streams};
 use super::{notes_for, output, result};
 
 /// Words and fields for one run. Where there are files, `run` is the number under which they can be read; pictures among
 /// them are shown up to `largest_image` bytes.
 pub fn report(
     report: &ExecutionReport,
-    Streams { stdout, stderr }: &Streams,
+    streams: &Streams,
     run: Option<u64>,
     largest_image: usize,
 ) -> CallToolResult {
+    let Streams { stdout, stderr } = streams;
     let signal = report.status.signal().filter(|_| !report.timed_out).map(signal_name);
     let mut notes = notes_for(Some(report.tier), &report.notes);
     notes.extend(report.limit.map(|limit| format!("the server's flag {} allows more", limit.flag())));
     notes.extend(signal.iter().map(|signal| format!("ended by signal {signal}")));
-    notes.extend(stdout.notes("stdout", Rest::File).chain(stderr.notes("stderr", Rest::File)));
+    notes.extend(streams.notes());
+    notes.extend(output::unseen(&report.output, largest_image));
     let mut text = text(report, stdout, stderr, &notes);
     let mut fields = fields(report, stdout, stderr, &notes);
     if let Some(run) = run {
