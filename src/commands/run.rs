@@ -11,10 +11,10 @@ use super::progress::Line;
 use super::{TIMED_OUT, audit, close, engine, fail, figures, print, read_script, words};
 use crate::audit::{Caller, Entry, Outcome};
 use crate::cli::RunArgs;
-use crate::execution::missing;
 use crate::execution::output::{self, OutputFile};
 use crate::execution::{Engine, ExecutionRequest, Progress, ProgressSink};
-use crate::sandbox::{self, ExitStatus, OutputStream, Running, StartError, WaitError};
+use crate::execution::{evidence, missing};
+use crate::sandbox::{self, ExitStatus, OutputStream, Running, StartError, Tier, WaitError};
 use crate::settings::Settings;
 
 /// Bytes passed on at once: the size of a pipe's buffer.
@@ -96,8 +96,8 @@ async fn prepare_and_run(
     match engine.sandbox().start(&prepared.spec).await {
         Ok(running) => {
             line.wait("running");
-            let (end, files) = line.during(pass_through(running, deadline, &line, args)).await;
-            let ended = ended(end, request.timeout, entry);
+            let (end, files, errors) = line.during(pass_through(running, deadline, &line, args)).await;
+            let ended = ended(end.map(|end| named(engine, end, &errors)), request.timeout, entry);
             save_figures(&files, args);
             ended
         }
@@ -119,12 +119,22 @@ async fn prepare_the_next_run(engine: &Engine) {
     line.during(engine.environments().settled()).await;
 }
 
+/// A limit that only the script's last words tell of.
+fn named(engine: &Engine, mut end: sandbox::Outcome, errors: &[u8]) -> sandbox::Outcome {
+    let tier = engine.sandbox().facts().tier.as_ref().copied().unwrap_or(Tier::None);
+    if end.limit.is_none() && end.status == ExitStatus::Exited(1) {
+        end.limit = evidence::limit_in(&String::from_utf8_lossy(errors), &engine.settings().limits, tier);
+    }
+    end
+}
+
+/// Passes the output on until the end. Gives the last of what came on standard error, too.
 async fn pass_through(
     mut running: Running,
     deadline: Instant,
     line: &Line,
     args: &RunArgs,
-) -> (Result<sandbox::Outcome, WaitError>, Vec<OutputFile>) {
+) -> (Result<sandbox::Outcome, WaitError>, Vec<OutputFile>, Vec<u8>) {
     let (stdout, stderr) = running.take_streams();
     let stdout = copy(stdout, tokio::io::stdout(), line);
     let stderr = copy(stderr, tokio::io::stderr(), line);
@@ -137,14 +147,14 @@ async fn pass_through(
         let _ = running.control.wait().await;
         Err(WaitError::Killed)
     };
-    let (_, words, end) = tokio::join!(stdout, stderr, end);
+    let (_, errors, end) = tokio::join!(stdout, stderr, end);
     if matches!(&end, Ok(end) if end.status == ExitStatus::Exited(1))
-        && let Some(hint) = missing::at_terminal(&String::from_utf8_lossy(&words))
+        && let Some(hint) = missing::at_terminal(&String::from_utf8_lossy(&errors))
     {
         eprintln!("note: {hint}");
     }
     let files = if args.save_figures.is_some() { output::left_by(running).await.output } else { Vec::new() };
-    (end, files)
+    (end, files, errors)
 }
 
 /// Says how the script ended, and gives the exit code that says it, too.
@@ -152,7 +162,7 @@ fn ended(end: Result<sandbox::Outcome, WaitError>, timeout: Duration, entry: &En
     match end {
         Ok(end) => {
             if let Some(limit) = end.limit {
-                eprintln!("note: the script reached a limit: {limit}");
+                eprintln!("note: the script reached a limit: {limit} ({} allows more)", limit.flag());
             }
             entry.exit(end.status.code());
             (Outcome::Answered, ExitCode::from(u8::try_from(end.status.code() & 0xff).unwrap_or(u8::MAX)))

@@ -270,10 +270,8 @@ impl Engine {
         let mut limit = finished.outcome.limit;
         if finished.outcome.status == ExitStatus::Exited(1) {
             notes.extend(missing::in_run(&finished.stderr.text));
-            // Elsewhere it is the machine's own disk that may be full.
-            if matches!(tier, Tier::Full | Tier::Docker) {
-                limit = limit.or_else(|| evidence::limit_in(&finished.stderr.text, &self.settings.limits));
-            }
+            let limits = &self.settings.limits;
+            limit = limit.or_else(|| evidence::limit_in(&finished.stderr.text, limits, tier));
         }
         ExecutionReport {
             stdout: finished.stdout,

@@ -4,7 +4,7 @@
 mod capture;
 mod check;
 mod engine;
-mod evidence;
+pub mod evidence;
 mod failure;
 mod figures;
 pub mod missing;

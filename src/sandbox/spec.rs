@@ -135,7 +135,7 @@ pub enum Network {
     Outbound,
     /// The host's network, as the host sees it.
     Host,
-    /// A network of its own with nothing but loopback.
+    /// A network of its own with nothing but loopback; without namespaces no internet sockets at all.
     None,
 }
 

@@ -14,7 +14,6 @@ mod report;
 mod session;
 mod shown;
 
-use std::fmt;
 use std::time::Duration;
 
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -22,7 +21,7 @@ use serde_json::Value;
 
 use crate::audit::AuditError;
 use crate::execution::Progress;
-use crate::sandbox::{Tier, spec::Limits};
+use crate::sandbox::{Tier, limit::Bytes, spec::Limits};
 
 pub use cell::{Fitted, cell, stopped};
 pub use environment::{overview, validation};
@@ -90,20 +89,6 @@ pub fn progress(progress: Option<&Progress>, elapsed: Duration) -> String {
     }
 }
 
-/// A number of bytes, as a person says it; exact.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-        let unit = units.into_iter().find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift);
-        match unit {
-            Some((shift, name)) => write!(f, "{} {name}", self.0 >> shift),
-            None => write!(f, "{} bytes", self.0),
-        }
-    }
-}
-
 /// The limits of one run in one line.
 fn limits_in_words(limits: &Limits) -> String {
     let processors = limits.cpu_percent.map_or_else(
@@ -122,17 +107,6 @@ fn limits_in_words(limits: &Limits) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_exact() {
-        let shown: Vec<_> = [0, 1, 1024, 1025, 102_400, 1 << 20, 3 << 29, 2 << 30]
-            .map(|bytes| Bytes(bytes).to_string())
-            .into();
-        assert_eq!(
-            shown,
-            ["0 bytes", "1 bytes", "1 KiB", "1025 bytes", "100 KiB", "1 MiB", "1536 MiB", "2 GiB"]
-        );
-    }
 
     #[test]
     fn progress_says_what_and_how_long() {

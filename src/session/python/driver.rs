@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::reply;
 use crate::execution::{ExecutionError, FailureKind, Progress, ProgressSink};
-use crate::sandbox::{Control, ExitStatus, LimitHit, OutputStream, Running};
+use crate::sandbox::{Control, ExitStatus, OutputStream, Running};
 use crate::session::channel::{Channel, ChannelError, Said};
 use crate::session::interpreter::Stop;
 use crate::session::protocol::{Act, Answer, FilesAnswer, Line, Ready, Request, Setup, Usage};
@@ -208,7 +208,9 @@ impl Driver {
             let _ = timeout(END_TAKES, control.wait()).await;
         }
         match (by_itself.as_ref().map(|outcome| (outcome.limit, outcome.status)), why) {
-            (Some((Some(limit), _)), _) => format!("it reached its limit of {}", limit_in_words(limit)),
+            (Some((Some(limit), _)), _) => {
+                format!("it reached a limit: {limit} ({} allows more)", limit.flag())
+            }
             (Some((None, ExitStatus::Signaled(signal))), _) => {
                 format!("its main process was ended by signal {signal}")
             }
@@ -224,14 +226,6 @@ impl Driver {
     pub async fn close(mut self) {
         self.control.kill();
         let _ = timeout(END_TAKES, self.control.wait()).await;
-    }
-}
-
-fn limit_in_words(limit: LimitHit) -> String {
-    match limit {
-        LimitHit::Memory(bytes) => format!("{bytes} bytes of memory"),
-        LimitHit::Processes(number) => format!("{number} processes"),
-        LimitHit::Disk(bytes) => format!("{bytes} bytes of disk"),
     }
 }
 
