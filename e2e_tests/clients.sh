@@ -5,12 +5,12 @@
 #   e2e_tests/clients.sh [--readme] [SERVER [FOLDER]]
 #
 # SERVER is the program (target/debug/mcp-python-exec-sandbox), FOLDER where clients are kept (target/clients). --readme
-# puts the table into README.md. A client that cannot be installed is skipped with a line that says why.
+# puts the table into README.md; without it, a row that does not stand there fails. A client that cannot be installed is skipped with a line that says why.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readme=
-if [ "${1:-}" = --readme ]; then readme=yes; shift; fi
+if [ "${1:-}" = --readme ]; then readme=put; shift; fi
 server=$(realpath "${1:-target/debug/mcp-python-exec-sandbox}")
 folder=${2:-target/clients}
 mkdir -p "$folder"
@@ -167,13 +167,6 @@ done <<<"$clients"
     sed 's/Claude-Code/Claude Code/; s/Gemini-CLI/Gemini CLI/' "$table"
 } >"$work/matrix"
 cat "$work/matrix"
-if [ -n "$readme" ]; then
-    awk -v matrix="$work/matrix" '
-        /^<!-- clients:end -->$/ { inside = 0 }
-        !inside { print }
-        /^<!-- clients:begin/ { inside = 1; while ((getline line < matrix) > 0) print line }
-    ' README.md >"$work/README.md"
-    cat "$work/README.md" >README.md
-fi
+e2e_tests/readme.sh "${readme:-check}" clients "$work/matrix" || failed=$((failed + 1))
 echo "clients: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
 # The official test suite of the protocol against this server with the suite's fixture tools, for both versions.
 #
-#   e2e_tests/conformance.sh [FOLDER]
+#   e2e_tests/conformance.sh [--readme] [FOLDER]
 #
-# FOLDER (target/conformance) keeps the suite and its results. Scenarios and checks that are not applicable stand in
+# FOLDER (target/conformance) keeps the suite and its results. --readme puts the counts into README.md; without it, counts
+# that do not stand there fail. Scenarios and checks that are not applicable stand in
 # e2e_tests/conformance/not-applicable-VERSION.yml with their reasons: the run fails when one of them starts to pass, and
 # when any other fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+readme=check
+if [ "${1:-}" = --readme ]; then readme=put; shift; fi
 suite=0.2.0-alpha.12
 versions=(2025-11-25 2026-07-28)
 folder=${1:-target/conformance}
@@ -36,6 +39,11 @@ trap 'kill "$SERVER_PID" 2>/dev/null || true' EXIT
 read -r -t 20 url <&"${SERVER[0]}"
 
 status=0
+table=$folder/table
+{
+    echo '| version | scenarios that pass whole | not applicable | single checks |'
+    echo '|---|---|---|---|'
+} >"$table"
 for version in "${versions[@]}"; do
     log=$folder/$version.log
     excused=e2e_tests/conformance/not-applicable-$version.yml
@@ -46,7 +54,10 @@ for version in "${versions[@]}"; do
         status=1
         tail -60 "$log"
     fi
-    echo "conformance $version: $(grep -c '^✓ ' "$log") scenarios pass whole, $(grep -c '^  ~ ' "$log") scenarios and" \
-        "single checks are not applicable; $(sed -n 's/^Total: //p' "$log") checks, optional extensions among them; $log"
+    passed=$(grep -c '^✓ ' "$log") excused=$(grep -c '^  ~ ' "$log") checks=$(sed -n 's/^Total: //p' "$log")
+    echo "conformance $version: $passed scenarios pass whole, $excused scenarios and single checks are not applicable;" \
+        "$checks checks, optional extensions among them; $log"
+    echo "| $version | $passed | $excused | $checks |" >>"$table"
 done
+e2e_tests/readme.sh "$readme" conformance "$table" || status=1
 exit "$status"

@@ -1,21 +1,24 @@
 #!/bin/bash
-# Runs a script and the escape suite on other kernels, as root and as an ordinary user, with user namespaces allowed
-# and refused, and prints a table of what held.
+# What the sandbox comes to on other kernels: scripts, tiers and limits as root and as an ordinary user, with user
+# namespaces allowed and refused, with control groups handed down and not, then the confined tier's tests and the escape
+# suite. Prints a line for each; `kernels_guest.sh` is what runs in the machine.
 #
 #   VM_RUNNER=/path/run.sh e2e_tests/kernels.sh [KERNEL ...]
 #
 # The runner boots a kernel and runs a command in it:
-#   run.sh -k KERNEL -u USER [--sysctl NAME=VALUE] [--timeout SECONDS] -f FILE:PATH -e NAME=VALUE -- COMMAND ...
-# with the command's status as its own, 124 after the time, 125 where the machine did not start. Its user is `user`.
+#   run.sh -k KERNEL -u USER [-a ARCH] [--timeout SECONDS] -f FILE:PATH -e NAME=VALUE -- COMMAND ...
+# with the command's status as its own, 124 after the time, 125 where the machine did not start. Its user is `user`; the
+# cgroup that it runs a user's command in is handed down to that user, root's is not.
 # UV names uv; without it the one on PATH is used, where that is a program and not a script. ESCAPE_ONLY names
-# properties to run instead of all. RESULTS is a folder for the whole output of each run.
+# properties to run instead of all, CONFINED_ONLY tests of the confined tier. RESULTS is a folder for the whole output of
+# each run. JOBS machines run at the same time (2). SERVER, ESCAPE and CONFINED name what is built already.
 set -euo pipefail
 
 : "${VM_RUNNER:?names the program that boots a kernel, see the top of this file}"
+VM_RUNNER=$(realpath "$VM_RUNNER")
 cd "$(dirname "$0")/.."
 kernels=("$@")
 [ ${#kernels[@]} -gt 0 ] || kernels=(5.10 6.1 6.12 new)
-read -ra only <<<"${ESCAPE_ONLY:-}"
 results=${RESULTS:-$(mktemp -d)}
 mkdir -p "$results"
 uv=$(readlink -f "${UV:-$(command -v uv)}")
@@ -26,58 +29,57 @@ esac
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-cargo build --quiet
-suite=$(cargo test --quiet --test escape --no-run --message-format json |
-    sed -n 's/.*"name":"escape".*"executable":"\([^"]*\)".*/\1/p' | tail -1)
-target=$(dirname "$(dirname "$suite")")
+
+# The file that cargo built for a test target.
+built() {
+    cargo test --quiet --test "$1" --no-run --message-format json |
+        sed -n "s/.*\"name\":\"$1\".*\"executable\":\"\\([^\"]*\\)\".*/\\1/p" | tail -1
+}
+escape=${ESCAPE:-$(built escape)}
+confined=${CONFINED:-$(built confined)}
+server=${SERVER:-$(dirname "$(dirname "$escape")")/mcp-python-exec-sandbox}
 # Without what only a debugger reads: a guest's memory is small.
-strip -o "$stage/server" "$target/mcp-python-exec-sandbox"
-strip -o "$stage/escape" "$suite"
-cat >"$stage/smoke.py" <<'PYTHON'
-import errno, os, socket, sqlite3, subprocess, tempfile
-assert subprocess.run(["echo", "child"], capture_output=True).stdout == b"child\n"
-with tempfile.TemporaryFile() as file:
-    file.write(b"x")
-try:
-    server = socket.create_server(("127.0.0.1", 0))
-    socket.create_connection(server.getsockname()).close()
-except OSError as error:
-    # The confined tier has no network of its own.
-    assert error.errno == errno.EAFNOSUPPORT, error
-sqlite3.connect(":memory:").execute("select 1")
-print("smoke", os.getuid())
-PYTHON
+strip -o "$stage/server" "$server"
+strip -o "$stage/escape" "$escape"
+strip -o "$stage/confined" "$confined"
 
-failures=0
-
-# Runs a command in a guest; once more where the machine itself did not answer.
+# Runs the guest's script, as this user; once more where the machine itself did not answer.
 guest() {
-    local output=$1 status=0
-    shift
-    "$VM_RUNNER" --timeout 1800 -e TEST_USER=user -e ESCAPE_BINARY=/usr/local/bin/server -e ESCAPE_UV=/usr/local/bin/uv \
-        -f "$stage/server:/usr/local/bin/server" -f "$stage/escape:/usr/local/bin/escape" -f "$uv:/usr/local/bin/uv" \
-        -f "$stage/smoke.py:/tmp/smoke.py" "$@" >"$output" 2>&1 || status=$?
-    [ "$status" -ne 124 ] || { [ -n "${again:-}" ] && return 124; again=1 guest "$output" "$@"; return; }
+    local kernel=$1 user=$2 output=$3 status=0
+    shift 3
+    "$VM_RUNNER" -k "$kernel" -u "$user" --timeout 1800 -e TEST_USER=user -e ESCAPE_BINARY=/usr/local/bin/server \
+        -e ESCAPE_UV=/usr/local/bin/uv -e ESCAPE_ONLY="${ESCAPE_ONLY:-}" -e CONFINED_ONLY="${CONFINED_ONLY:-}" \
+        -f "$stage/server:/usr/local/bin/server" -f "$stage/server:$server" -f "$stage/escape:/usr/local/bin/escape" \
+        -f "$stage/confined:/usr/local/bin/confined" -f "$uv:/usr/local/bin/uv" \
+        -f "$PWD/e2e_tests/kernels_guest.sh:/usr/local/bin/kernels_guest" -- bash /usr/local/bin/kernels_guest "$@" \
+        >"$output" 2>&1 || status=$?
+    [ "$status" -ne 124 ] || [ -n "${again:-}" ] || { again=1 guest "$kernel" "$user" "$output" "$@"; return; }
     return "$status"
 }
 
-report() {
-    local name=$1 kernel=$2 user=$3 status=0
-    shift 3
-    local output="$results/$name-$kernel-$user.txt"
-    guest "$output" -k "$kernel" -u "$user" "$@" || status=$?
-    [ "$status" -eq 0 ] || failures=$((failures + 1))
-    printf '%-8s %-5s %-24s %s\n' "$kernel" "$user" "$name" \
-        "$([ "$status" -eq 0 ] || printf 'FAILED (%s) ' "$status")$(tail -1 "$output")"
+# Everything on one kernel. Its lines come out together.
+kernel() {
+    local status=0 lines
+    guest "$1" root "$results/$1-root.txt" tiers confined escape || status=1
+    guest "$1" user "$results/$1-user.txt" delegated || status=1
+    lines=$(grep -h '^RESULT ' "$results/$1-root.txt" "$results/$1-user.txt" | sed "s/^RESULT /$1 /" | column -t -s '|')
+    printf '%s\n' "${lines:-$1 FAILED: the machine told nothing, see $results/$1-root.txt}"
+    return "$status"
 }
 
-smoke='server --network none run /tmp/smoke.py && server doctor 2>&1 | grep -E "sandbox:|landlock|memory files" | tr "\n" ";" && echo'
-for kernel in "${kernels[@]}"; do
-    for user in root user; do
-        report smoke "$kernel" "$user" -- bash -c "$smoke"
-        report smoke-no-namespaces "$kernel" "$user" --sysctl user.max_user_namespaces=0 -- bash -c "$smoke"
-    done
-    report escape "$kernel" root -- escape "${only[@]}"
+failures=0
+running=0
+for one in "${kernels[@]}"; do
+    if [ "$running" -ge "${JOBS:-2}" ]; then
+        wait -n || failures=$((failures + 1))
+        running=$((running - 1))
+    fi
+    kernel "$one" &
+    running=$((running + 1))
+done
+while [ "$running" -gt 0 ]; do
+    wait -n || failures=$((failures + 1))
+    running=$((running - 1))
 done
 echo "the whole output: $results"
 exit $((failures > 0))

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::execution::{ExecutionError, ExecutionReport};
 use crate::sandbox::{Tier, spec::Limits};
-use record::{Bounds, Record};
+use record::{Bounds, LONGEST_NAME, Record};
 
 pub use record::Caller;
 
@@ -139,7 +139,7 @@ impl Entry {
     pub fn arguments(&self, arguments: &Map<String, Value>) {
         let text = |name| arguments.get(name).and_then(Value::as_str);
         if let Some(session) = text("session_id") {
-            self.note(|record, _| record.session = Some(session.to_owned()));
+            self.session(session);
         }
         let names = ["dependencies", "package_name"].into_iter().find_map(|name| arguments.get(name));
         let dependencies = match names {
@@ -152,6 +152,11 @@ impl Entry {
             (None, Some(code)) => self.note(|record, scripts| record.script(code, scripts)),
             (None, None) => self.note(|record, _| record.dependencies = dependencies),
         }
+    }
+
+    /// The stateful sandbox that a call is about, as far as names go.
+    pub fn session(&self, id: &str) {
+        self.note(|record, _| record.session = Some(id.chars().take(LONGEST_NAME).collect()));
     }
 
     /// A script, with requirements from outside it.

@@ -25,6 +25,8 @@ pub struct Settings {
     pub python: Option<PythonVersion>,
     /// The backend.
     pub backend: Backend,
+    /// Who chose it. A default goes on to containers where it cannot be used.
+    pub backend_choice: Choice,
     /// The lowest tier that is accepted at start.
     pub require: Option<Tier>,
     /// The image of the Docker backend, where the user names one.
@@ -47,6 +49,8 @@ pub struct Settings {
     pub max_concurrent: usize,
     /// Sandboxes that wait for a script, at most; 0 keeps none waiting.
     pub pool_size: usize,
+    /// The same where sandboxes are containers.
+    pub pool_size_of_containers: usize,
     /// Modules that waiting sandboxes have imported already, where a script's packages hold them.
     pub preload: Vec<String>,
     /// Whether packages are fetched in advance.

@@ -63,6 +63,16 @@ impl Server {
         stream
     }
 
+    /// Waits until so many calls run.
+    async fn running(&self, number: usize) {
+        let wanted = async {
+            while self.fake.running() != number {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wanted).await.expect("calls begin and end");
+    }
+
     async fn connect(&self) -> TcpStream {
         let Address::Tcp(address) = &self.address else { panic!("no TCP address") };
         TcpStream::connect(address).await.expect("the server listens")
@@ -491,6 +501,49 @@ async fn cancelling_ends_the_call() {
     );
     assert_eq!(server.send(cancel.set("mcp-session-id", &session)).await.status, 202);
     server.fake.until("the call is dropped", |fake| fake.running() == 0).await;
+    server.end().await;
+}
+
+#[tokio::test]
+async fn the_call_of_a_client_that_vanished_is_ended() {
+    let bounds = Bounds { absence: Duration::from_millis(300), ..bounds() };
+    let server = Server::with(bounds, &"0".parse().expect("a port")).await;
+    let (here, vanished) = (server.session().await, server.session().await);
+    let kept = server.hanging(7, &here).await;
+    let lost = server.hanging(7, &vanished).await;
+    server.running(2).await;
+    drop(lost);
+    server.running(1).await;
+    // Another stream of its session shows that this one's client is there.
+    let other = server.hanging(8, &here).await;
+    server.running(2).await;
+    drop(kept);
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    assert_eq!(server.fake.running(), 2, "its client was there");
+    drop(other);
+    server.running(0).await;
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_call_without_a_session_ends_with_its_connection() {
+    let server = Server::start().await;
+    let mut stream = server.connect().await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let call = json!({"name": "execute_python", "arguments": {"script": "hang"}, "_meta": meta});
+    let mut request = Request::call(1, "tools/call", &call);
+    request
+        .set("mcp-protocol-version", "2026-07-28")
+        .set("mcp-method", "tools/call")
+        .set("mcp-name", "execute_python");
+    stream.write_all(&request.bytes()).await.expect("sent");
+    server.running(1).await;
+    drop(stream);
+    server.running(0).await;
     server.end().await;
 }
 

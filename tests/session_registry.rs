@@ -9,18 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mcp_python_exec_sandbox::execution::{Captured, ProgressSink};
+use mcp_python_exec_sandbox::execution::{Captured, Progress, ProgressSink};
 use mcp_python_exec_sandbox::sandbox::BoxFuture;
 use mcp_python_exec_sandbox::script::Requirement;
 use mcp_python_exec_sandbox::session::interpreter::{Interpreter, Kernel, KernelUsage, Stop};
 use mcp_python_exec_sandbox::session::{
-    CellEnd, CellReport, Installed, SessionError, SessionId, SessionSettings, Sessions, Shown,
+    CellEnd, CellError, CellReport, Form, FormBody, Installed, SessionError, SessionId, SessionSettings,
+    Sessions, Shown,
 };
 use mcp_python_exec_sandbox::workspace::path::WorkPath;
-use mcp_python_exec_sandbox::workspace::{FileBytes, FileError, Listing, Piece, Tree, Workspace};
+use mcp_python_exec_sandbox::workspace::{
+    Entry, EntryKind, FileBytes, FileError, Listing, Piece, SHOWN_ENTRIES, Tree, Workspace,
+};
 use tokio::time::Instant;
 
-/// An interpreter of a small language: `sleep N`, `fail`, and words that it repeats with a count of its own.
+/// An interpreter of a small language: `sleep N`, `lines`, `large`, and words that it repeats with a count of its own.
 #[derive(Default)]
 struct Echo {
     alive: Arc<AtomicUsize>,
@@ -64,8 +67,33 @@ fn report(text: String, end: CellEnd) -> CellReport {
         results: vec![Shown { text, forms: Vec::new() }],
         error: None,
         end,
+        environment: Arc::default(),
         notes: Vec::new(),
         duration: Duration::ZERO,
+    }
+}
+
+/// As much of everything as code can make the driver say.
+fn large() -> CellReport {
+    let captured = |text: String| Captured { total_bytes: 1 << 30, text, truncated: true };
+    let shown = |number: usize| {
+        let path = format!("output/{}{number}.png", "\u{e4}".repeat(100));
+        let file = FormBody::File { path: WorkPath::file(&path).expect("a path"), size: 5, preview: None };
+        let forms = [("text/markdown", FormBody::Text("m".repeat(8192))), ("image/png", file)];
+        let forms = forms.map(|(media, body)| Form { media, body }).into();
+        Shown { text: format!("value {number} {}", "v".repeat(5000)), forms }
+    };
+    CellReport {
+        stdout: captured("out\n".repeat(25_000)),
+        stderr: captured("\u{2588}\"".repeat(25_000)),
+        results: (0..100).map(shown).collect(),
+        error: Some(CellError {
+            name: "ValueError".to_owned(),
+            value: "e".repeat(8192),
+            traceback: format!("first{}last", "\n\u{1f40d}".repeat(6000)),
+        }),
+        notes: vec!["n".repeat(600); 32],
+        ..report(String::new(), CellEnd::Finished)
     }
 }
 
@@ -74,10 +102,20 @@ impl Kernel for EchoKernel {
         &'a mut self,
         code: &'a str,
         mut stop: Stop<'a>,
+        progress: ProgressSink,
     ) -> BoxFuture<'a, Result<CellReport, SessionError>> {
         Box::pin(async move {
             self.count += 1;
             let text = format!("{code} {}", self.count);
+            if code == "large" {
+                return Ok(large());
+            }
+            if code == "lines" {
+                for row in 0..3 {
+                    progress(Progress::line(&format!("row {row}\n")));
+                    tokio::time::sleep(Duration::from_millis(600)).await;
+                }
+            }
             let Some(milliseconds) = code.strip_prefix("sleep ").and_then(|number| number.parse().ok())
             else {
                 return Ok(report(text, CellEnd::Finished));
@@ -126,14 +164,23 @@ fn ready<T: Send + 'static>(value: Result<T, FileError>) -> BoxFuture<'static, R
 
 impl Workspace for Memory {
     fn list(&self, _folder: &WorkPath) -> BoxFuture<'_, Result<Listing, FileError>> {
-        ready(Ok(Listing::default()))
+        let files = self.0.lock().unwrap();
+        let entry = |(name, bytes): (&String, &Vec<u8>)| Entry {
+            name: name.clone(),
+            kind: EntryKind::File,
+            size: bytes.len() as u64,
+        };
+        let entries: Vec<_> = files.iter().take(SHOWN_ENTRIES).map(entry).collect();
+        ready(Ok(Listing { count: files.len(), entries, more: false }))
     }
 
-    fn read(&self, file: &WorkPath, _piece: Piece) -> BoxFuture<'_, Result<FileBytes, FileError>> {
+    fn read(&self, file: &WorkPath, piece: Piece) -> BoxFuture<'_, Result<FileBytes, FileError>> {
         let found = self.0.lock().unwrap().get(&file.to_string()).cloned();
         ready(found.ok_or_else(|| FileError::Missing(file.to_string())).map(|bytes| {
             let size = bytes.len() as u64;
-            FileBytes { bytes, size }
+            let from = bytes.len().min(usize::try_from(piece.offset).unwrap_or(usize::MAX));
+            let to = bytes.len().min(from.saturating_add(piece.length));
+            FileBytes { bytes: bytes[from..to].to_vec(), size }
         }))
     }
 
@@ -173,10 +220,14 @@ fn id(name: &str) -> SessionId {
     name.parse().expect("a name")
 }
 
+fn quiet() -> ProgressSink {
+    Arc::new(|_| {})
+}
+
 const LONG: Duration = Duration::from_secs(1000);
 
 async fn run(sessions: &Sessions, name: &str, code: &str) -> Result<String, SessionError> {
-    let report = sessions.run(&id(name), code.to_owned(), LONG).await?;
+    let report = sessions.run(&id(name), code.to_owned(), LONG, quiet()).await?;
     Ok(report.results[0].text.clone())
 }
 
@@ -271,6 +322,39 @@ async fn a_session_that_nobody_uses_is_closed_and_the_answer_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn looking_at_a_session_is_no_use_of_it() {
+    let idle_limit = Duration::from_mins(1);
+    let made = sessions(SessionSettings { idle_limit, ..SessionSettings::default() });
+    made.sessions.create(Some(id("a"))).await.expect("made");
+    run(&made.sessions, "a", "sleep 2000").await.expect("it ran");
+    for seconds in [15, 30, 45] {
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        let status = made.sessions.status(&id("a")).await.expect("a status");
+        assert_eq!((status.idle.as_secs(), status.busy), (seconds, false), "since the end of the last cell");
+        assert!(made.sessions.tree(&id("a"), 10).await.expect("it is there").is_some());
+    }
+    tokio::time::sleep(Duration::from_secs(16)).await;
+    let error = made.sessions.status(&id("a")).await.expect_err("it is gone");
+    assert!(error.to_string().contains("after 60 seconds without use"), "{error}");
+    assert_eq!(made.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_calls_wait_is_busy() {
+    let made = sessions(SessionSettings::default());
+    made.sessions.create(Some(id("a"))).await.expect("made");
+    let (one, two) = (made.sessions.clone(), made.sessions.clone());
+    let one = tokio::spawn(async move { run(&one, "a", "sleep 1000").await });
+    let two = tokio::spawn(async move { run(&two, "a", "sleep 1000").await });
+    for wanted in [true, true, false] {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let status = made.sessions.status(&id("a")).await.expect("a status");
+        assert_eq!((status.busy, status.idle), (wanted, if wanted { Duration::ZERO } else { status.idle }));
+    }
+    assert!(one.await.is_ok() && two.await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_leaves_interrupts_its_cell_and_the_next_call_runs() {
     let made = sessions(SessionSettings::default());
     made.sessions.create(Some(id("a"))).await.expect("made");
@@ -334,11 +418,11 @@ async fn an_interpreter_that_does_not_start_leaves_no_session() {
 async fn one_cell_in_a_session_of_its_own_leaves_nothing() {
     let made = sessions(SessionSettings { max_sandboxes: 1, ..SessionSettings::default() });
     for _ in 0..3 {
-        let report = made.sessions.run_once("x".to_owned(), LONG).await.expect("it ran");
+        let report = made.sessions.run_once("x".to_owned(), LONG, quiet()).await.expect("it ran").0;
         assert_eq!(report.results[0].text, "x 1");
     }
     // A caller that leaves.
-    let abandoned = made.sessions.run_once("sleep 900000".to_owned(), LONG);
+    let abandoned = made.sessions.run_once("sleep 900000".to_owned(), LONG, quiet());
     assert!(tokio::time::timeout(Duration::from_secs(1), abandoned).await.is_err());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((made.alive(), made.sessions.all().len()), (0, 0));
@@ -391,6 +475,46 @@ mod over_mcp {
         assert_eq!(names, wanted);
     }
 
+    /// The table between two markers of the README; `UPDATE_SNAPSHOTS=1` writes it.
+    fn readme_has(name: &str, table: &str) {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+        let readme = std::fs::read_to_string(path).expect("the README");
+        let (begin, end) = (format!("<!-- {name}:begin -->\n"), format!("<!-- {name}:end -->"));
+        let (before, rest) = readme.split_once(&begin).expect("the first marker");
+        let (stands, after) = rest.split_once(&end).expect("the second marker");
+        if stands != table && std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            std::fs::write(path, format!("{before}{begin}{table}{end}{after}")).expect("written");
+        } else {
+            assert_eq!(stands, table, "run with UPDATE_SNAPSHOTS=1 if that is meant");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_readme_tells_what_the_tools_take_of_a_conversation() {
+        use mcp_python_exec_sandbox::settings::{Settings, ToolFamily};
+        use std::fmt::Write as _;
+        let mut table =
+            "| `--tools` | tools | bytes of their list | tokens, about | bytes of the instructions |\n\
+                         |---|---|---|---|---|\n"
+                .to_owned();
+        for (name, tools) in [
+            ("`execute`", vec![ToolFamily::Execute]),
+            ("`sandbox`", vec![ToolFamily::Sandbox]),
+            ("all", vec![ToolFamily::Execute, ToolFamily::Sandbox]),
+        ] {
+            let made = sessions(SessionSettings::default());
+            let settings = Settings { tools, ..settings() };
+            let mut client = Client::connect_to(settings, 1 << 16, Some(made.sessions));
+            let greeting = client.initialize("2025-06-18").await;
+            let list = client.ask(1, "tools/list", json!({})).await["result"].clone();
+            let number = list["tools"].as_array().map_or(0, Vec::len);
+            let bytes = list.to_string().len();
+            let said = greeting["result"]["instructions"].as_str().map_or(0, str::len);
+            let _ = writeln!(table, "| {name} | {number} | {bytes} | {} | {said} |", bytes.div_ceil(4));
+        }
+        readme_has("sizes", &table);
+    }
+
     #[tokio::test]
     async fn another_interpreter_serves_every_tool() {
         let (mut client, _) = client().await;
@@ -427,6 +551,116 @@ mod over_mcp {
         assert_eq!(fields(&once)["sandbox_removed"], true);
     }
 
+    /// What clients take: characters, and bytes as a bound of tokens.
+    fn fits(answer: &Value) {
+        let content = answer["result"]["content"].as_array().expect("content");
+        let texts: String = content.iter().filter_map(|part| part["text"].as_str()).collect();
+        for shown in [Value::from(texts).to_string(), fields(answer).to_string()] {
+            assert!(shown.len() < 50_000, "{} bytes, {} characters", shown.len(), shown.chars().count());
+        }
+        assert!(answer.to_string().len() < 150_000, "{}", answer.to_string().len());
+    }
+
+    #[tokio::test]
+    async fn the_largest_cell_fits_into_what_clients_take_and_the_rest_can_be_read() {
+        let (mut client, _) = client().await;
+        call(&mut client, "create_sandbox", json!({"session_id": "a"})).await;
+        let once = call(&mut client, "create_run_close", json!({"code": "large"})).await;
+        fits(&once);
+        let ran = call(&mut client, "execute_code", json!({"session_id": "a", "code": "large"})).await;
+        fits(&ran);
+        let said = text(&ran);
+        for kept in
+            ["--- stdout ---\nout\n", "value 0 vvv", "\nfirst\n", "last\n", "results.txt has their texts"]
+        {
+            assert!(said.contains(kept), "{kept}: {said}");
+        }
+        for (name, wanted) in [
+            ("stdout", "out\n".repeat(25_000)),
+            ("traceback", format!("first{}last", "\n\u{1f40d}".repeat(6000))),
+        ] {
+            let uri = format!("run://2/{name}.txt");
+            assert!(ran["result"]["content"].to_string().contains(&uri), "{uri}: {said}");
+            let read = client.ask(name, "resources/read", json!({"uri": uri})).await;
+            let read = read["result"]["contents"][0]["text"].as_str().expect("text").to_owned();
+            assert!(read.starts_with(&wanted[..50_000.min(wanted.len())]), "{name} is not whole");
+        }
+        let read = client.ask("results", "resources/read", json!({"uri": "run://2/results.txt"})).await;
+        let values = read["result"]["contents"][0]["text"].as_str().expect("text").matches("value ").count();
+        assert_eq!(values, 100);
+    }
+
+    #[tokio::test]
+    async fn long_files_and_folders_fit_and_go_on() {
+        let (mut client, _) = client().await;
+        call(&mut client, "create_sandbox", json!({"session_id": "a"})).await;
+        let long = (0..30_000).map(|number| format!("\u{e4}{number}\n")).collect::<Vec<_>>().concat();
+        let write = json!({"session_id": "a", "file_path": "long.txt", "content": long});
+        call(&mut client, "write_file", write).await;
+        let (mut offset, mut found) = (0, String::new());
+        while offset < long.len() {
+            let read =
+                json!({"session_id": "a", "file_path": "long.txt", "offset": offset, "length": 1_000_000});
+            let read = call(&mut client, "read_file", read).await;
+            fits(&read);
+            let piece = fields(&read)["content"].as_str().expect("text");
+            assert!(piece.len() > 20_000 || offset + piece.len() == long.len(), "{}", piece.len());
+            found += piece;
+            offset += piece.len();
+            let goes_on = fields(&read)["notes"].to_string().contains(&format!("go on with offset {offset}"));
+            assert_eq!(goes_on, offset < long.len());
+        }
+        assert!(found == long);
+        for number in 0..400 {
+            let path = format!("{number:03}{}", "\u{1f40d}".repeat(60));
+            let write = json!({"session_id": "a", "file_path": path, "content": ""});
+            call(&mut client, "write_file", write).await;
+        }
+        let listed = call(&mut client, "list_files", json!({"session_id": "a"})).await;
+        fits(&listed);
+        let shown = fields(&listed)["files"].as_array().expect("files").len();
+        assert!((50..400).contains(&shown), "{shown}");
+        assert!(text(&listed).contains(&format!("the first {shown} of 401 entries are shown")), "{listed}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lines_of_a_cell_come_as_progress() {
+        let (mut client, _) = client().await;
+        call(&mut client, "create_sandbox", json!({"session_id": "a"})).await;
+        for (tool, arguments) in [
+            ("execute_code", json!({"session_id": "a", "code": "lines"})),
+            ("create_run_close", json!({"code": "lines"})),
+        ] {
+            let params = json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": tool}});
+            client.ask(tool, "tools/call", params).await;
+            let told: Vec<_> = client
+                .others()
+                .iter()
+                .filter_map(|said| said["params"]["message"].as_str().map(str::to_owned))
+                .collect();
+            for row in ["row 0", "row 1", "row 2"] {
+                assert!(told.iter().any(|line| line.ends_with(row)), "{tool} {row}: {told:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn instructions_and_tools_are_those_of_the_families_that_are_served() {
+        use mcp_python_exec_sandbox::settings::{Settings, ToolFamily};
+        for (tools, named, not_named) in [
+            (vec![ToolFamily::Sandbox], "`create_sandbox`", "`execute_python`"),
+            (vec![ToolFamily::Execute], "`validate_script`", "create_sandbox"),
+            (vec![ToolFamily::Execute, ToolFamily::Sandbox], "`create_sandbox`", "create_run_close"),
+        ] {
+            let made = sessions(SessionSettings::default());
+            let settings = Settings { tools, ..settings() };
+            let mut client = Client::connect_to(settings, 1 << 16, Some(made.sessions));
+            let greeting = client.initialize("2025-06-18").await;
+            let said = greeting["result"]["instructions"].as_str().expect("instructions");
+            assert!(said.contains(named) && !said.contains(not_named), "{said}");
+        }
+    }
+
     #[tokio::test]
     async fn failures_say_the_same_in_words_and_fields() {
         let (mut client, _) = client().await;
@@ -450,6 +684,15 @@ mod over_mcp {
             ("read_file", json!({"session_id": "a", "file_path": "n", "offset": -1})),
             ("write_file", json!({"session_id": "a", "file_path": "a\u{0}b", "content": ""})),
             ("upload_file", json!({"session_id": "a", "file_name": "../x", "file_content": ""})),
+            ("upload_file", json!({"session_id": "a", "file_name": "/etc/x", "file_content": ""})),
+            (
+                "upload_file",
+                json!({"session_id": "a", "file_name": "", "file_content": "", "destination_path": "d"}),
+            ),
+            (
+                "upload_file",
+                json!({"session_id": "a", "file_name": "x", "file_content": "", "destination_path": "/data"}),
+            ),
             (
                 "upload_file",
                 json!({"session_id": "a", "file_name": "x", "file_content": "%", "encoding": "base64"}),

@@ -70,6 +70,12 @@ impl Server {
         self.send("tools/call", &json!({"name": "execute_python", "arguments": arguments}))
     }
 
+    /// One call of any tool; its result.
+    pub fn tool(&mut self, tool: &str, arguments: &Value) -> Result<Value, String> {
+        self.send("tools/call", &json!({"name": tool, "arguments": arguments}))?;
+        Ok(self.reply()?.1)
+    }
+
     /// The next answer: its id and its result.
     pub fn reply(&mut self) -> Result<(u64, Value), String> {
         let mut line = String::new();

@@ -59,7 +59,7 @@ const COLD: [&str; 3] = ["hello", "hello", "ours, pool off"];
 
 use Aim::{AtLeast, AtMost};
 
-const ROWS: [Row; 28] = [
+const ROWS: [Row; 31] = [
     race("hello, a sandbox waits, to bare python", POOL, MIDDLE, AtMost(0.30)),
     race("... its slowest in a hundred, to bare python's", POOL, "/p99_ratio", AtMost(0.6)),
     race("... its first line, to bare python's whole run", POOL, "/first_line/p50_ratio", AtMost(0.1)),
@@ -110,6 +110,14 @@ const ROWS: [Row; 28] = [
         ["bursts", "8 at once, the last answer", "ours, pool"],
         MIDDLE,
         AtMost(1.5),
+    ),
+    figure("create_sandbox", ["sessions", "create_sandbox, p50"], " ms", AtMost(5.0)),
+    figure("execute_code of `1+1`", ["sessions", "execute_code of 1+1, p50"], " ms", AtMost(1.0)),
+    figure(
+        "a figure in a result, to drawing it",
+        ["sessions", "a figure in a result, to drawing it"],
+        " x",
+        AtMost(1.2),
     ),
     figure("idle server, pool off", ["memory", "idle server, pool off"], " MiB", AtMost(10.0)),
     figure("each waiting sandbox", ["memory", "one more waiting sandbox"], " MiB", AtMost(5.0)),

@@ -221,6 +221,7 @@ async fn files_in_the_output_folder_are_shown() {
         )
         .await;
     let shown: Vec<_> = done
+        .left
         .output
         .iter()
         .map(|file| (file.path.to_string(), file.size, file.content.as_deref().map(<[u8]>::len)))

@@ -102,6 +102,7 @@ properties! {
     set_user_id_files
     shared_memory
     standard_input
+    supplementary_groups
     surfaces
     symbolic_links
     sys_folder

@@ -23,6 +23,7 @@ fn files_that_a_script_leaves_come_back_as_pictures_and_links() {
     for name in ["output/dot.png", "output/sub/a b.csv", "output/huge.png"] {
         assert!(text(&result).contains(name), "{name}: {}", text(&result));
     }
+    assert!(text(&result).contains("output/huge.png is not shown: its "), "{}", text(&result));
     assert!(!text(&result).contains("link") && !text(&result).contains("elsewhere"), "{}", text(&result));
     let list = server.request("resources/list", json!({}));
     let listed = list["result"]["resources"].as_array().expect("resources").len();
@@ -41,6 +42,57 @@ fn open_figures_of_a_script_are_shown() {
     let result = server.tool("execute_python", arguments);
     assert_eq!(images(&result), 2, "{}", text(&result));
     assert!(text(&result).contains("exit_code: 3"), "{}", text(&result));
+}
+
+/// A script that needs matplotlib.
+fn draw(server: &mut Server, script: &str) -> Value {
+    let script = format!("import matplotlib\n{script}");
+    server.tool(
+        "execute_python",
+        json!({"script": script, "dependencies": ["matplotlib"], "timeout_seconds": 280}),
+    )
+}
+
+#[test]
+fn a_figure_that_is_too_large_is_shown_smaller() {
+    let mut server = Server::start(&[]);
+    let noise = "import matplotlib.pyplot as plt, numpy as np\nplt.figure(dpi=200)\n\
+                 plt.imshow(np.random.default_rng(1).random((900, 900)), interpolation='nearest')";
+    let result = draw(&mut server, noise);
+    let text = text(&result);
+    assert!(text.contains("output/figure-1.png") && text.contains("output/figure-1-small.png"), "{text}");
+    assert!(!text.contains("is not shown"), "{text}");
+    let parts = result["content"].as_array().expect("content");
+    let shown: Vec<_> = parts.iter().filter_map(|part| part["data"].as_str()).collect();
+    assert!(shown.len() == 1 && (10_000..=350_000).contains(&shown[0].len()), "{text}");
+    let link = parts.iter().find(|part| part["name"] == "output/figure-1.png").expect("the whole figure");
+    assert!(link["size"].as_u64() > Some(256 << 10), "{link}");
+}
+
+#[test]
+fn figures_that_nobody_would_get_are_told() {
+    let mut server = Server::start(&[]);
+    for (script, told) in [
+        (
+            "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.savefig('/tmp/plot.png')\nplt.close()",
+            "thrown away with the sandbox: /tmp/plot.png; save to output/",
+        ),
+        (
+            "import matplotlib.pyplot as plt\nplt.plot([1])\nplt.savefig('plot.png')\nplt.close()",
+            "thrown away with the sandbox: plot.png; save to output/",
+        ),
+        (
+            "matplotlib.use('Agg')\nimport matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()",
+            "the choice of Agg",
+        ),
+        ("import matplotlib.pyplot as plt\nplt.plot([1])\nplt.savefig('plot.png')", "output/figure-1.png"),
+    ] {
+        let result = draw(&mut server, script);
+        assert!(text(&result).contains("exit_code: 0") && text(&result).contains(told), "{}", text(&result));
+        let notes = result["structuredContent"]["notes"].to_string();
+        assert_eq!(images(&result) == 1, told == "output/figure-1.png", "{result}");
+        assert!(images(&result) == 1 || notes.contains(told), "{notes}");
+    }
 }
 
 #[test]

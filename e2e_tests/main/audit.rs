@@ -33,12 +33,10 @@ fn calls_over_standard_input_are_read_back() {
     let hanging =
         server.ask_tool("execute_python", json!({"script": "while True: pass", "timeout_seconds": 60}));
     server.notify("notifications/cancelled", json!({"requestId": hanging}));
-    server.tool("create_sandbox", json!({"session_id": "kept"}));
-    server.tool("execute_code", json!({"session_id": "kept", "code": "1 + 1"}));
     server.close_input();
     server.wait();
     let lines = lines(&file);
-    assert_eq!(lines.len(), 7, "{lines:?}");
+    assert_eq!(lines.len(), 5, "{lines:?}");
     let first = &lines[0];
     for (key, value) in [
         ("client", json!({"name": "e2e", "version": "0"})),
@@ -64,11 +62,65 @@ fn calls_over_standard_input_are_read_back() {
     assert_eq!((ends[2].0, ends[2].2), (&json!("failed"), &json!("refused_requirement")));
     let cancelled = lines.iter().filter(|line| line["outcome"] == "cancelled").count();
     assert_eq!(cancelled, 1, "{lines:?}");
-    let cell = lines.iter().find(|line| line["tool"] == "execute_code").expect("it was called");
-    assert_eq!((&cell["session"], &cell["outcome"]), (&json!("kept"), answered));
     assert!(!std::fs::read_to_string(&file).expect("there").contains("audited"));
     let mode = std::fs::metadata(&file).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn calls_into_stateful_sandboxes_are_read_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("audit.jsonl");
+    let mut server = Server::start(&["--audit-log", file.to_str().expect("plain")]);
+    let made = server.tool("create_sandbox", json!({}));
+    let id = made["structuredContent"]["session_id"].as_str().expect("a name").to_owned();
+    let mut call = |tool: &str, mut arguments: Value| {
+        arguments["session_id"] = json!(id);
+        server.tool(tool, arguments)
+    };
+    call("execute_code", json!({"code": "print('audited')"}));
+    call("execute_code", json!({"code": "1 / 0"}));
+    call("execute_code", json!({"code": "import time; time.sleep(60)", "timeout_seconds": 1}));
+    call("execute_code", json!({"code": "import os; os._exit(1)"}));
+    call("install_package", json!({"package_name": "six", "timeout_seconds": 120}));
+    call("execute_code", json!({"code": "import six"}));
+    call("install_package", json!({"package_name": "-e ."}));
+    call("read_file", json!({"file_path": "../x"}));
+    call("read_file", json!({"path": "x"}));
+    call("close_sandbox", json!({}));
+    call("execute_code", json!({"code": "1"}));
+    server.close_input();
+    server.wait();
+    let lines = lines(&file);
+    let said: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            assert_eq!((&line["session"], &line["client"]["name"]), (&json!(id), &json!("e2e")), "{line}");
+            let word = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
+            (word("tool"), word("outcome"), word("failure"))
+        })
+        .collect();
+    let wanted = [
+        ("create_sandbox", "answered", ""),
+        ("execute_code", "answered", ""),
+        ("execute_code", "answered", "exception"),
+        ("execute_code", "failed", "interrupted"),
+        ("execute_code", "failed", "state_lost"),
+        ("install_package", "answered", ""),
+        ("execute_code", "answered", ""),
+        ("install_package", "failed", "refused_requirement"),
+        ("read_file", "failed", "file"),
+        ("read_file", "failed", "invalid_arguments"),
+        ("close_sandbox", "answered", ""),
+        ("execute_code", "failed", "unknown_sandbox"),
+    ];
+    let wanted = wanted.map(|(tool, outcome, failure)| (tool.into(), outcome.into(), failure.into()));
+    assert_eq!(said, wanted, "{lines:?}");
+    assert_eq!((&lines[1]["script_sha256"], &lines[5]["dependencies"]), (&json!(HASH), &json!(["six"])));
+    let environments: Vec<_> = [1, 5, 6].map(|line| lines[line]["environment"].clone()).into();
+    assert!(environments.iter().all(|key| key.as_str().is_some_and(|key| key.len() > 8)), "{lines:?}");
+    assert!(environments[0] != environments[1] && environments[1] == environments[2], "{environments:?}");
+    assert!(!std::fs::read_to_string(&file).expect("there").contains("audited"));
 }
 
 #[test]

@@ -137,13 +137,21 @@ fn a_fork_bomb() {
 
 #[test]
 fn a_storm_of_threads() {
-    // Each thread reserves 8 MiB for its stack.
-    let mut server = Server::start(&["--pool-size", "0", "--memory-limit", "1G", "--max-processes", "64"]);
-    let bomb = "import threading\nwhile on():\n    \
+    // Each thread reserves 8 MiB for its stack: all of them together twice the memory of the run.
+    let mut server = Server::start(&["--pool-size", "0"]);
+    let bomb = "import threading\nnumber = 1\nwhile on():\n    \
                 try: threading.Thread(target=time.sleep, args=(15,), daemon=True).start()\n    \
-                except RuntimeError:\n        time.sleep(0.1)\n        sys.exit(1)";
+                except RuntimeError:\n        print(number, flush=True)\n        time.sleep(0.1)\n        sys.exit(1)\n    \
+                number += 1";
     let result = set_off(&mut server, bomb);
-    assert_eq!(limit(&result), "processes 64", "{result}");
+    assert_eq!(limit(&result), "processes 512", "{result}");
+    let number: u32 =
+        result["structuredContent"]["stdout"].as_str().unwrap_or_default().trim().parse().expect("told");
+    assert!((500..=515).contains(&number), "{number} threads");
+    assert!(
+        text(&result).contains("--- note: the server's flag --max-processes allows more ---"),
+        "{result}"
+    );
 }
 
 #[test]
@@ -171,8 +179,44 @@ fn a_flood_of_descriptors_and_of_output() {
     let mut server = Server::start(&FLAGS);
     let result = set_off(&mut server, "kept = []\nwhile on(): kept.append(os.pipe())");
     assert!(text(&result).contains("Too many open files"), "{result}");
+    assert_eq!(limit(&result), "open files 64", "{result}");
+    assert!(text(&result).contains("--max-open-files allows more"), "{result}");
     let result = set_off(&mut server, "for _ in range(100): sys.stdout.write('x' * (1 << 20))");
     assert_eq!(result["structuredContent"]["exit_code"], 0, "{result}");
+}
+
+/// Processor time of four spinning processes for each second that they had, in hundredths.
+fn spin(flags: &[&str]) -> std::process::Output {
+    let script = "import os, time\nstart = time.monotonic()\nfor _ in range(4):\n    \
+                  if os.fork() == 0:\n        while time.monotonic() < start + 3: pass\n        os._exit(0)\n\
+                  for _ in range(4): os.wait()\nspent = os.times()\n\
+                  print(round(100 * (spent.children_user + spent.children_system) / (time.monotonic() - start)))";
+    let mut command = std::process::Command::new(crate::client::binary());
+    command.args(["run", "-"]).args(flags).args(crate::client::common_flags(flags));
+    let piped = std::process::Stdio::piped;
+    let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn().expect("it starts");
+    std::io::Write::write_all(&mut child.stdin.take().expect("piped"), script.as_bytes()).expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn processor_time_is_kept_within_its_limit_or_refused_at_start() {
+    let limited = spin(&["--cpu-limit", "0.1"]);
+    let said = String::from_utf8_lossy(&limited.stderr).into_owned();
+    if limited.status.code() == Some(125) && !rustix::process::getuid().is_root() {
+        assert!(said.contains("--cpu-limit needs a control group"), "{said}");
+        assert!(said.contains("systemd-run --user --scope"), "{said}");
+        return;
+    }
+    let hundredths = |output: &std::process::Output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.trim().parse::<u32>().unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    let limited = hundredths(&limited);
+    assert!(limited <= 15, "{limited} hundredths of a processor");
+    // Others may use the processors, too: the most of a few runs counts.
+    let free = (0..5).map(|_| hundredths(&spin(&[]))).find(|free| *free > 20);
+    assert!(free.is_some(), "no more without a limit, so nothing is proved");
 }
 
 #[test]

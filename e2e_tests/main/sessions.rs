@@ -1,5 +1,6 @@
 //! Stateful sandboxes from outside: real interpreters in real sandboxes.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -311,6 +312,48 @@ fn nothing_is_left_when_a_sandbox_is_closed_or_the_client_goes_or_the_server_die
         wait_for_processes(&mark, |count| count > 0, Duration::from_secs(10));
         end(&mut session.server);
         wait_for_processes(&mark, |count| count == 0, Duration::from_secs(5));
+    }
+}
+
+/// The newest versions of the language, which come with the gate and not with the machine.
+#[test]
+fn sandboxes_of_the_newest_versions_work_whole() {
+    if differs("interpreters") {
+        return;
+    }
+    let Some(folder) = std::env::var_os("TEST_PYTHONS") else {
+        crate::skipped::skipped("sandboxes of Python 3.14 and 3.15: TEST_PYTHONS names no folder with them");
+        return;
+    };
+    for version in ["3.14", "3.15"] {
+        let mut command = Command::new(binary());
+        command.env("UV_PYTHON_INSTALL_DIR", &folder).args(common_flags(&[]));
+        command.args(["--no-warm-cache", "--python-version", version]);
+        let mut server = Server::start_command(&mut command);
+        let made = server.tool("create_sandbox", json!({"session_id": "s"}));
+        let told = made["structuredContent"]["version"].as_str().unwrap_or_default();
+        assert!(told.starts_with(version), "{version}: {made}");
+        let mut session = Session { server };
+        session.run("import asyncio, sys, time\nx = 20\ndef fails(): return 1 / 0");
+        assert_eq!(session.value("await asyncio.sleep(0, x + 1)"), "21", "{version}");
+        assert_eq!(session.value("'%d.%d' % sys.version_info[:2]"), format!("'{version}'"));
+        let failed = session.run("fails()");
+        assert_eq!(error(&failed)["name"], "ZeroDivisionError", "{version}");
+        assert!(error(&failed)["traceback"].to_string().contains("<cell 1>"), "{version}: {failed}");
+        // The default way to start processes is another one from 3.14 on.
+        let pool = "from concurrent.futures import ProcessPoolExecutor\nimport math\n\
+                    with ProcessPoolExecutor(2) as pool: print(list(pool.map(math.sqrt, [4, 9])))";
+        let pooled = session.run(pool);
+        assert_eq!(pooled["structuredContent"]["logs"]["stdout"], "[2.0, 3.0]\n", "{version}: {pooled}");
+        let late = session.call("execute_code", json!({"code": "time.sleep(60)", "timeout_seconds": 1}));
+        assert!(text(&late).contains("variables are kept"), "{version}: {late}");
+        let installed =
+            session.call("install_package", json!({"package_name": "six", "timeout_seconds": 120}));
+        assert_eq!(installed["isError"], false, "{version}: {installed}");
+        assert_eq!(session.value("import six; six.PY3, x"), "(True, 20)", "{version}");
+        let lost = session.run("import os; os._exit(3)");
+        assert!(text(&lost).contains("exit code 3"), "{version}: {lost}");
+        assert_eq!(session.value("import six; six.PY3"), "True", "{version}");
     }
 }
 

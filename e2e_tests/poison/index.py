@@ -7,10 +7,11 @@ Usage: index.py FOLDER, where FOLDER/description is JSON:
   password: "user:password", asked for everywhere below /simple and /files where it is set
   tls:      folder with cert.pem and key.pem
 The description may be replaced while it serves.
+It serves as a proxy too, to whatever address, with the same packages.
 Every request is written to FOLDER/requests as a line: path, and the credentials that came with it.
 """
 
-import base64, hashlib, html, http.server, io, json, os, ssl, sys, tarfile, threading, zipfile
+import base64, hashlib, html, http.server, io, json, os, ssl, sys, tarfile, threading, urllib.parse, zipfile
 
 BACKEND = '''
 import os, zipfile
@@ -112,7 +113,8 @@ def main():
             with lock, open(os.path.join(folder, "requests"), "a") as log:
                 shown = base64.b64decode(given[6:]).decode() if given.startswith("Basic ") else given
                 log.write(f"{self.command} {self.path} {shown}\n")
-            path = self.path.split("?")[0]
+            # As a proxy it is asked for whole addresses.
+            path = urllib.parse.urlsplit(self.path).path
             body, code = found.get(path), 200
             if body is None:
                 disk = os.path.join(folder, "static", path.lstrip("/"))

@@ -105,6 +105,28 @@ fn a_page_that_leads_to_this_machine_leads_nowhere() {
 }
 
 #[test]
+fn the_proxy_for_everything_serves_uv_and_source_code_and_exceptions_hold() {
+    let old =
+        json!({"name": "old", "version": "1", "sdist": "def build(): return {'old.py': 'VERSION = \"1\"'}"});
+    let index = Index::of(&[old]);
+    let look = "import old; print('VERSION=' + old.VERSION)";
+    for name in ["ALL_PROXY", "all_proxy"] {
+        let mut stage = Stage::new("http://packages.invalid/simple");
+        stage.run(&["old"], look).refused(&["could not be reached"]);
+        stage.env.insert(name.to_owned(), index.at(""));
+        assert_eq!(stage.run(&["old"], look).succeeded().value("VERSION"), "1");
+    }
+    let fetched = |line: &&String| line.starts_with("GET http://packages.invalid/files/old-1.tar.gz");
+    assert_eq!(index.requests().iter().filter(fetched).count(), 2, "{:?}", index.requests());
+
+    let mut stage = Stage::new(&index.at("/simple"));
+    stage.env.insert("ALL_PROXY".to_owned(), "http://127.0.0.1:9".to_owned());
+    stage.run(&["old"], look).refused(&["could not be reached"]);
+    stage.env.insert("NO_PROXY".to_owned(), "127.0.0.1".to_owned());
+    assert_eq!(stage.run(&["old"], look).succeeded().value("VERSION"), "1");
+}
+
+#[test]
 fn an_index_that_hangs_is_named_with_what_to_do() {
     // Connections wait in the queue, and nobody answers.
     let service = Service::start();

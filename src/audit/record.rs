@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use super::{Outcome, Scripts};
 use crate::sandbox::{Tier, spec::Limits};
 
-/// Longest text that a client can put into a line by its name or its trace, in characters.
-const LONGEST_NAME: usize = 200;
+/// Longest text that a client can put into a line by a name or its trace, in characters.
+pub(super) const LONGEST_NAME: usize = 200;
 
 /// Who asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

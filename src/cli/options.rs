@@ -28,8 +28,8 @@ pub struct Options {
     #[arg(long, global = true, value_name = "VERSION")]
     pub python_version: Option<PythonVersion>,
     /// How scripts are isolated
-    #[arg(long, global = true, value_enum, default_value_t = default_backend())]
-    pub sandbox_backend: Backend,
+    #[arg(long, global = true, value_enum, default_value_t = AskedBackend::Auto)]
+    pub sandbox_backend: AskedBackend,
     /// Refuse to start where the sandbox promises less than this
     #[arg(long, global = true, value_enum, value_name = "TIER")]
     pub require_sandbox: Option<RequiredTier>,
@@ -48,7 +48,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub max_timeout: u64,
     /// Seconds for a call that names no timeout
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub default_timeout: u64,
     /// Bytes kept of standard output, and of standard error; at least 1024
     #[arg(long, global = true, value_name = "BYTES", default_value_t = 102_400, value_parser = clap::value_parser!(u64).range(1024..=64 << 20))]
@@ -66,7 +66,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SIZE", default_value = DEFAULT_MEMORY.as_str(), value_parser = size)]
     pub memory_limit: u64,
     /// Processes and threads of one run
-    #[arg(long, global = true, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, global = true, value_name = "N", default_value_t = 512)]
     pub max_processes: u64,
     /// Processors' worth of time of one run, such as 0.5 or 2; without it, all there are
     #[arg(long, global = true, value_name = "N", value_parser = processors)]
@@ -75,7 +75,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SIZE", default_value = DEFAULT_DISK.as_str(), value_parser = size)]
     pub disk_limit: u64,
     /// Open files of one process
-    #[arg(long, global = true, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, global = true, value_name = "N", default_value_t = 1024)]
     pub max_open_files: u64,
     /// Do not fetch common packages in advance
     #[arg(long, global = true)]
@@ -164,7 +164,10 @@ fn size(text: &str) -> Result<u64, String> {
         _ => (plain, 0),
     };
     let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+    match number.checked_mul(1 << shift) {
+        Some(0) => Err("it must be more than 0; write it like 500M or 5G".to_owned()),
+        bytes => bytes.ok_or_else(wrong),
+    }
 }
 
 /// The name of a module, as an import statement takes it.
@@ -213,9 +216,30 @@ impl From<RequiredTier> for Tier {
     }
 }
 
-/// Native on Linux, containers elsewhere.
-fn default_backend() -> Backend {
-    if cfg!(target_os = "linux") { Backend::Native } else { Backend::Docker }
+/// Backends that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AskedBackend {
+    /// This system's own means; containers where they cannot be had
+    Auto,
+    /// This system's own means (on Linux), and nothing else
+    Native,
+    /// Containers
+    Docker,
+    /// No isolation at all
+    None,
+}
+
+impl AskedBackend {
+    /// The backend, and whether the user chose it. Elsewhere than on Linux the native one is containers.
+    fn backend(self) -> (Backend, Choice) {
+        let native = if cfg!(target_os = "linux") { Backend::Native } else { Backend::Docker };
+        match self {
+            Self::Auto => (native, Choice::Default),
+            Self::Native => (native, Choice::User),
+            Self::Docker => (Backend::Docker, Choice::User),
+            Self::None => (Backend::None, Choice::User),
+        }
+    }
 }
 
 impl Options {
@@ -254,13 +278,14 @@ impl Options {
             niceness: 0,
         };
         machine::THIS.allows(&limits).map_err(conflict)?;
-        let native_is_docker = self.sandbox_backend == Backend::Native && !cfg!(target_os = "linux");
-        let backend = if native_is_docker { Backend::Docker } else { self.sandbox_backend };
-        let (concurrent, pool) =
-            (|| default_concurrency(&machine::THIS), || default_pool_size(&machine::THIS, backend));
+        let (backend, backend_choice) = self.sandbox_backend.backend();
+        let concurrent = || default_concurrency(&machine::THIS);
+        let pool =
+            |backend| self.pool_size.map_or_else(|| default_pool_size(&machine::THIS, backend), usize::from);
         Ok(Settings {
             python: self.python_version,
             backend,
+            backend_choice,
             require: self.require_sandbox.map(Tier::from),
             docker_image: self.docker_image,
             seccomp_policy: self.seccomp_policy,
@@ -271,7 +296,8 @@ impl Options {
             max_timeout: self.max_timeout,
             max_output_bytes: usize::try_from(self.max_output_bytes).unwrap_or(usize::MAX),
             max_concurrent: self.max_concurrent.map_or_else(concurrent, usize::from),
-            pool_size: self.pool_size.map_or_else(pool, usize::from),
+            pool_size: pool(backend),
+            pool_size_of_containers: pool(Backend::Docker),
             preload: self.preload,
             warm_cache: !self.no_warm_cache,
             uv: self.uv_path,
@@ -426,5 +452,21 @@ mod tests {
             assert_eq!(error.exit_code(), 2, "{args:?}");
         }
         assert!(settings(&["--max-timeout", "10", "--default-timeout", "10"]).is_ok());
+    }
+
+    #[test]
+    fn a_limit_of_nothing_is_refused_with_what_is_needed() {
+        for (flag, says) in [
+            ("--max-processes", "--max-processes: 0 is too little to run anything; use at least 1"),
+            ("--max-open-files", "--max-open-files: 0 is too little to run anything; use at least 16"),
+            ("--memory-limit", "it must be more than 0; write it like 500M or 5G"),
+            ("--disk-limit", "it must be more than 0; write it like 500M or 5G"),
+            ("--cache-size", "it must be more than 0; write it like 500M or 5G"),
+            ("--cpu-limit", "no number of processors above 0; write it like 0.5 or 2"),
+        ] {
+            let error = settings(&[flag, "0"]).expect_err("it was taken");
+            assert_eq!(error.exit_code(), 2, "{flag}");
+            assert!(error.to_string().contains(says), "{flag}: {error}");
+        }
     }
 }

@@ -28,7 +28,7 @@ use crate::cli::{Command, ConfigAction, Form, Other, PolicyAction, SelectionArgs
 use crate::environment::{Environments, HostEnv, Options, PlainHttp};
 use crate::execution::{Engine, ExecutionError};
 use crate::sandbox::docker::DockerOptions;
-use crate::sandbox::select::{network, select};
+use crate::sandbox::select::{Asked, network, select};
 use crate::sandbox::{Backend, Sandbox};
 use crate::settings::Settings;
 
@@ -90,10 +90,10 @@ pub fn main() -> ExitCode {
 fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn,rmcp=error"));
-    let ansi = terminal::look(&std::io::stderr()) == terminal::Look::Colours;
     let stages = tracing_subscriber::fmt::format::FmtSpan::CLOSE;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_span_events(stages);
-    log.with_writer(std::io::stderr).with_ansi(ansi).init();
+    // Built without colours: asking for them would be answered with an error.
+    log.with_writer(std::io::stderr).with_ansi(false).init();
 }
 
 fn policy_action(action: PolicyAction) -> ExitCode {
@@ -140,27 +140,38 @@ async fn engine(settings: Settings) -> Result<Arc<Engine>, String> {
 
 /// The backend that the settings ask for.
 async fn sandbox(settings: &Settings) -> Result<Arc<dyn Sandbox>, String> {
-    let cache = || {
-        HostEnv::capture().xdg("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("mcp-python-exec-sandbox"))
-    };
-    if settings.backend == Backend::Docker
+    let docker = docker_options(settings);
+    let own = settings.seccomp_policy.as_deref().map(policy::load).transpose();
+    let own = own.map_err(|error| format!("--seccomp-policy: {error}"))?.map(Arc::new);
+    let wanted =
+        Asked { backend: settings.backend, choice: settings.backend_choice, required: settings.require };
+    let sandbox = select(wanted, &docker, own).await.map_err(|error| error.to_string())?;
+    if sandbox.facts().backend == Backend::Docker
         && let Some(uv) = &settings.uv
     {
         tracing::warn!("--uv-path {} is not used: containers have the image's own uv", uv.display());
     }
-    let docker = DockerOptions {
+    Ok(sandbox)
+}
+
+/// What the settings say about containers.
+fn docker_options(settings: &Settings) -> DockerOptions {
+    let cache = || {
+        HostEnv::capture().xdg("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("mcp-python-exec-sandbox"))
+    };
+    DockerOptions {
         image: settings.docker_image.clone(),
         folder: settings.data_dir.clone().or_else(cache).map(|folder| folder.join("docker")),
-    };
-    let own = settings.seccomp_policy.as_deref().map(policy::load).transpose();
-    let own = own.map_err(|error| format!("--seccomp-policy: {error}"))?.map(Arc::new);
-    select(settings.backend, settings.require, &docker, own).await.map_err(|error| error.to_string())
+    }
 }
 
 fn engine_with(mut settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Arc<Engine>, String> {
     sandbox.carries(&settings.limits).map_err(|missing| format!("{}. {}", missing.reason, missing.remedy))?;
     let network = network(sandbox.as_ref(), settings.network, settings.network_choice);
     settings.network = network.map_err(|error| error.to_string())?;
+    if sandbox.facts().backend == Backend::Docker {
+        settings.pool_size = settings.pool_size_of_containers;
+    }
     for mount in &settings.mounts {
         mount.check_backend(sandbox.facts(), is_root()).map_err(|error| error.to_string())?;
     }

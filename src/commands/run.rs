@@ -13,11 +13,14 @@ use crate::audit::{Caller, Entry, Outcome};
 use crate::cli::RunArgs;
 use crate::execution::output::{self, OutputFile};
 use crate::execution::{Engine, ExecutionRequest, Progress, ProgressSink};
-use crate::sandbox::{self, OutputStream, Running, StartError, WaitError};
+use crate::execution::{evidence, missing};
+use crate::sandbox::{self, ExitStatus, OutputStream, Running, StartError, Tier, WaitError};
 use crate::settings::Settings;
 
 /// Bytes passed on at once: the size of a pipe's buffer.
 const CHUNK: usize = 64 << 10;
+/// Bytes of the end of a stream that are looked at.
+const LAST_WORDS: usize = 4 << 10;
 
 /// Runs one script. Ends with the script's own exit code, 128 and the signal where one ended it, 124 after a timeout,
 /// 125 where nothing was run.
@@ -93,8 +96,8 @@ async fn prepare_and_run(
     match engine.sandbox().start(&prepared.spec).await {
         Ok(running) => {
             line.wait("running");
-            let (end, files) = line.during(pass_through(running, deadline, &line, args)).await;
-            let ended = ended(end, request.timeout, entry);
+            let (end, files, errors) = line.during(pass_through(running, deadline, &line, args)).await;
+            let ended = ended(end.map(|end| named(engine, end, &errors)), request.timeout, entry);
             save_figures(&files, args);
             ended
         }
@@ -116,12 +119,22 @@ async fn prepare_the_next_run(engine: &Engine) {
     line.during(engine.environments().settled()).await;
 }
 
+/// A limit that only the script's last words tell of.
+fn named(engine: &Engine, mut end: sandbox::Outcome, errors: &[u8]) -> sandbox::Outcome {
+    let tier = engine.sandbox().facts().tier.as_ref().copied().unwrap_or(Tier::None);
+    if end.limit.is_none() && end.status == ExitStatus::Exited(1) {
+        end.limit = evidence::limit_in(&String::from_utf8_lossy(errors), &engine.settings().limits, tier);
+    }
+    end
+}
+
+/// Passes the output on until the end. Gives the last of what came on standard error, too.
 async fn pass_through(
     mut running: Running,
     deadline: Instant,
     line: &Line,
     args: &RunArgs,
-) -> (Result<sandbox::Outcome, WaitError>, Vec<OutputFile>) {
+) -> (Result<sandbox::Outcome, WaitError>, Vec<OutputFile>, Vec<u8>) {
     let (stdout, stderr) = running.take_streams();
     let stdout = copy(stdout, tokio::io::stdout(), line);
     let stderr = copy(stderr, tokio::io::stderr(), line);
@@ -134,9 +147,14 @@ async fn pass_through(
         let _ = running.control.wait().await;
         Err(WaitError::Killed)
     };
-    let ((), (), end) = tokio::join!(stdout, stderr, end);
-    let files = if args.save_figures.is_some() { output::left_by(running).await } else { Vec::new() };
-    (end, files)
+    let (_, errors, end) = tokio::join!(stdout, stderr, end);
+    if matches!(&end, Ok(end) if end.status == ExitStatus::Exited(1))
+        && let Some(hint) = missing::at_terminal(&String::from_utf8_lossy(&errors))
+    {
+        eprintln!("note: {hint}");
+    }
+    let files = if args.save_figures.is_some() { output::left_by(running).await.output } else { Vec::new() };
+    (end, files, errors)
 }
 
 /// Says how the script ended, and gives the exit code that says it, too.
@@ -144,7 +162,7 @@ fn ended(end: Result<sandbox::Outcome, WaitError>, timeout: Duration, entry: &En
     match end {
         Ok(end) => {
             if let Some(limit) = end.limit {
-                eprintln!("note: the script reached a limit: {limit}");
+                eprintln!("note: the script reached a limit: {limit} ({} allows more)", limit.flag());
             }
             entry.exit(end.status.code());
             (Outcome::Answered, ExitCode::from(u8::try_from(end.status.code() & 0xff).unwrap_or(u8::MAX)))
@@ -181,15 +199,19 @@ fn save_figures(files: &[OutputFile], args: &RunArgs) {
     }
 }
 
-/// Passes a stream on as it comes. Where the reader is gone the rest is read and dropped, so that the script can end.
-async fn copy(mut from: OutputStream, mut to: impl AsyncWrite + Unpin, line: &Line) {
+/// Passes a stream on as it comes, and gives its end. Where the reader is gone the rest is read and dropped, so that the
+/// script can end.
+async fn copy(mut from: OutputStream, mut to: impl AsyncWrite + Unpin, line: &Line) -> Vec<u8> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut chunk = vec![0; CHUNK];
-    let mut wanted = true;
+    let (mut wanted, mut last) = (true, Vec::new());
     while let Ok(size @ 1..) = from.read(&mut chunk).await {
         line.clear();
         if wanted {
             wanted = to.write_all(&chunk[..size]).await.is_ok() && to.flush().await.is_ok();
         }
+        last.extend_from_slice(&chunk[size.saturating_sub(LAST_WORDS)..size]);
+        last.drain(..last.len().saturating_sub(LAST_WORDS));
     }
+    last
 }

@@ -87,6 +87,10 @@ async fn get_ready(engine: &Arc<Engine>) {
         tracing::info!("nothing waits for the first call: {error}");
     }
     engine.environments().remove_left().await;
+    #[cfg(native)]
+    if let Err(error) = crate::launcher::sys::own_file::give_back() {
+        tracing::debug!("memory that only the start needed stays: {error}");
+    }
     warm::warm(Arc::clone(engine)).await;
 }
 

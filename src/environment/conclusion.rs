@@ -37,12 +37,17 @@ const PHRASES: [(&str, Why); 10] = [
     ("are incompatible", Why::Conflict),
 ];
 
+/// Phrases about something else than versions.
+const FLAWS: [&str; 7] =
+    ["has no ", "has an ", "has invalid", "is missing", "was not ", "was excluded", "needs to be downloaded"];
+
 impl Why {
     /// Reads it off uv's conclusion.
     pub fn of(conclusion: &str) -> Self {
         let found = PHRASES.iter().find(|(phrase, _)| conclusion.contains(phrase));
         match found {
             Some((_, why)) => *why,
+            None if FLAWS.iter().any(|phrase| conclusion.contains(phrase)) => Self::Other,
             // One of two ranges is that of the versions that exist, or both are asked for.
             None if conclusion.contains("only ") && conclusion.contains(" available") => Self::NoVersion,
             None if conclusion.contains(" and ") => Self::Conflict,
@@ -147,6 +152,12 @@ mod tests {
                 "yank==1 was yanked (reason: eats files) and you require yank==1",
             ),
             ("uv speaks otherwise.", Why::Other, "uv speaks otherwise"),
+            (
+                "Because alpha==1 has invalid metadata and you require alpha==1, we can conclude that your requirements \
+                 are unsatisfiable.",
+                Why::Other,
+                "alpha==1 has invalid metadata and you require alpha==1",
+            ),
         ] {
             assert_eq!((Why::of(conclusion), short(conclusion).as_str()), (why, words));
         }

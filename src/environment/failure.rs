@@ -231,6 +231,18 @@ impl EnvironmentError {
         self
     }
 
+    /// Adds which of the user's certificates are not there, where a connection failed for want of them.
+    pub(super) fn with_certificates(mut self, notes: &[String]) -> Self {
+        if let Self::Unreachable { reason, .. } = &mut self
+            && reason.contains("certificate")
+        {
+            for note in notes {
+                reason.extend([" (", note, ")"]);
+            }
+        }
+        self
+    }
+
     pub(super) fn storage(context: impl Into<String>, error: &std::io::Error) -> Self {
         Self::Storage { context: context.into(), reason: error.to_string() }
     }
@@ -280,6 +292,9 @@ pub(super) fn from_uv(step: Step, python: &str, exit_code: i32, stderr: &str) ->
     let last = causes.last().cloned().unwrap_or_else(|| headline(&text));
     if text.contains("error sending request for url") || text.contains("Failed to fetch") {
         return EnvironmentError::Unreachable { reason: bare(&last), detail };
+    }
+    if let Some(hint) = hints(&text).into_iter().find(|hint| hint.contains("the network was disabled")) {
+        return EnvironmentError::Unreachable { reason: bare(&hint), detail };
     }
     match step {
         Step::Resolve if exit_code == NO_SOLUTION => {

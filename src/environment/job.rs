@@ -174,7 +174,7 @@ impl Runner {
             mounts,
             files: Vec::new(),
             network: self.network(),
-            named_servers: self.reach.addresses().await.to_vec(),
+            named_servers: self.reach.addresses().await,
             limits: limits(),
             channel: false,
         })

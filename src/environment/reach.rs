@@ -5,9 +5,8 @@
 //! stopped by the stage's own network, where the sandbox has one (`Network::Outbound`).
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::OnceLock;
 use std::time::Duration;
-
-use tokio::sync::OnceCell;
 
 use super::connection::Connection;
 use super::failure::EnvironmentError;
@@ -25,7 +24,7 @@ const RESOLVING: Duration = Duration::from_secs(2);
 pub struct Reach {
     named: Vec<(String, u16)>,
     by_proxy: bool,
-    addresses: OnceCell<Vec<SocketAddr>>,
+    addresses: OnceLock<Vec<SocketAddr>>,
 }
 
 impl Reach {
@@ -34,22 +33,30 @@ impl Reach {
         let mut reach = Self { by_proxy: connection.proxies().next().is_some(), ..Self::default() };
         let indexes = index.indexes().iter().map(|index| index.url.as_str());
         let interpreters = SOURCES.iter().filter_map(|name| env.get(name));
-        reach.named.extend(indexes.chain(interpreters).chain(connection.proxies()).filter_map(server));
+        let pages = index.find_links().iter().map(String::as_str);
+        reach
+            .named
+            .extend(indexes.chain(pages).chain(interpreters).chain(connection.proxies()).filter_map(server));
         reach
     }
 
-    /// Their addresses on this machine and its link. Names are resolved once.
-    pub async fn addresses(&self) -> &[SocketAddr] {
-        let find = || async {
-            let mut found = Vec::new();
-            for (host, port) in &self.named {
-                found.extend(
-                    resolve(host, *port).await.into_iter().filter(|address| is_reserved(address.ip())),
-                );
-            }
-            found
-        };
-        self.addresses.get_or_init(find).await
+    /// Their addresses, this machine's own among them, whatever their network. Names are resolved once, unless one leads
+    /// nowhere yet.
+    pub async fn addresses(&self) -> Vec<SocketAddr> {
+        if let Some(found) = self.addresses.get() {
+            return found.clone();
+        }
+        let mut all = Vec::new();
+        let mut complete = true;
+        for (host, port) in &self.named {
+            let found = resolve(host, *port).await;
+            complete &= !found.is_empty();
+            all.extend(found);
+        }
+        if complete {
+            let _ = self.addresses.set(all.clone());
+        }
+        all
     }
 
     /// Refuses addresses of a script that are this machine's or its link's by what is written there. Contacts nobody.

@@ -124,6 +124,8 @@ pub(super) fn environment_key(interpreter: &Interpreter, lock_file: &str) -> Arc
 fn interpreter_parts(interpreter: &Interpreter) -> Vec<String> {
     vec![
         LAYOUT.to_owned(),
+        // It lies in the environments: another text makes others.
+        super::figures::SOURCE.to_owned(),
         std::env::consts::ARCH.to_owned(),
         interpreter.version.clone(),
         interpreter.executable.to_string_lossy().into_owned(),

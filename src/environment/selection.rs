@@ -81,6 +81,16 @@ impl Environments {
         choose(wanted, &self.reachable(self.0.interpreters.all().await))
     }
 
+    /// Version and path of every interpreter of this machine that a script can get, newest first. None where sandboxes
+    /// see nothing of this machine and bring their own.
+    pub async fn pythons(&self) -> Vec<(String, PathBuf)> {
+        if self.volumes().is_some() {
+            return Vec::new();
+        }
+        let all = self.reachable(self.0.interpreters.all().await);
+        all.into_iter().map(|interpreter| (interpreter.version, interpreter.executable)).collect()
+    }
+
     /// Those that the sandbox can show to a script.
     fn reachable(&self, mut interpreters: Vec<Interpreter>) -> Vec<Interpreter> {
         let sandbox = &self.0.runner.sandbox;

@@ -140,6 +140,9 @@ impl Environments {
         let (interpreter, note) = self.interpreter(request, deadline, seen).await?;
         let mut environment = self.obtain(&interpreter, request, progress, seen).await?;
         environment.notes.extend(note);
+        if !request.requirements.is_empty() {
+            environment.notes.extend(self.0.runner.index.passed_over().iter().cloned());
+        }
         Ok(environment)
     }
 
@@ -338,7 +341,12 @@ impl Environments {
             if let Some(volumes) = self.volumes() {
                 return self.uv_inside(volumes).await;
             }
-            let finder = Finder { named: inner.options.uv.as_deref(), env: &inner.env, data: &inner.data };
+            let finder = Finder {
+                named: inner.options.uv.as_deref(),
+                env: &inner.env,
+                data: &inner.data,
+                index: &inner.runner.index,
+            };
             let found = finder.find().await?;
             if inner.runner.sandbox.reaches(&found.path) { Ok(found) } else { found.copied_to(&inner.data) }
         };

@@ -217,6 +217,25 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_in_volumes_is_listed_and_forgotten_unless_it_is_in_use() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let stock = Stock::open(Some(&place.path().join("data")), &HostEnv::default()).expect("opened");
+        let record = r#"{"volume": "v", "contents": {"runs_code": false, "modules": ["six"]}, "record": {"interpreter":
+            {"executable": "/p", "version": "3.13.1", "numbers": [3, 13, 1], "prerelease": false, "prefix": "/", "stdlib": "/l",
+            "folders": [], "fingerprint": ""}, "size": 2000000, "compiled": true}}"#;
+        std::fs::create_dir_all(stock.root().join("volumes")).expect("made");
+        std::fs::write(stock.root().join("volumes/k.json"), record).expect("written");
+        let listed = &stock.list()[0];
+        assert!(listed.in_volume && listed.packages == ["six"] && stock.sizes().volumes == 2_000_000);
+        let used = stock.root().join("locks/k.lock");
+        let lock = Lock::try_take(&used, Sharing::Shared).expect("no error").expect("free");
+        assert_eq!(stock.clean(), Cleaned { in_use: 1, ..Cleaned::default() });
+        drop(lock);
+        assert_eq!(stock.clean().in_volumes, 2_000_000);
+        assert!(stock.list().is_empty() && stock.sizes().volumes == 0);
+    }
+
+    #[test]
     fn packages_are_read_off_the_names_of_their_folders() {
         let place = tempfile::tempdir().expect("a temporary folder");
         for name in ["six-1.17.0.dist-info", "my_pkg-2.dist-info", "six"] {

@@ -22,7 +22,7 @@ async fn uv() -> PathBuf {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/test-data");
         let env = HostEnv::capture();
         let data = DataDir::open(Some(&folder), &env).expect("a data folder for tests");
-        Finder { named: None, env: &env, data: &data }
+        Finder { named: None, env: &env, data: &data, index: &index::IndexSettings::default() }
             .find()
             .await
             .expect("uv is found or fetched with pip")

@@ -20,9 +20,6 @@ const LOOKED_AT: usize = 4 << 10;
 /// makes this matter.
 const AFTER_THE_END: Duration = Duration::from_millis(200);
 
-/// Characters of a line that progress messages show.
-const SHOWN: usize = 200;
-
 /// Reads a stream to its end, or until shortly after the run has ended.
 pub async fn capture(
     mut stream: OutputStream,
@@ -46,7 +43,7 @@ pub async fn capture(
                 Ok(size) => {
                     kept.take(&chunk[..size]);
                     if let (Some(progress), Some(line)) = (&progress, last_line(&chunk[..size])) {
-                        progress(Progress::Output(line));
+                        progress(Progress::line(&String::from_utf8_lossy(line)));
                     }
                 }
             },
@@ -81,14 +78,12 @@ impl Kept {
     }
 }
 
-/// The last complete line of a chunk, for people who wait.
-fn last_line(chunk: &[u8]) -> Option<String> {
+/// The last complete line of a chunk, for people who wait. Progress bars end theirs with a carriage return.
+fn last_line(chunk: &[u8]) -> Option<&[u8]> {
     let chunk = &chunk[chunk.len().saturating_sub(LOOKED_AT)..];
-    let end = chunk.iter().rposition(|&byte| byte == b'\n')?;
-    let start = chunk[..end].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    let line = String::from_utf8_lossy(&chunk[start..end]);
-    let line: String = line.trim().chars().filter(|c| !c.is_control()).take(SHOWN).collect();
-    (!line.is_empty()).then_some(line)
+    let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let end = chunk.iter().rposition(ends)?;
+    chunk[..end].rsplit(ends).find(|line| !line.trim_ascii().is_empty())
 }
 
 #[cfg(test)]
@@ -131,10 +126,17 @@ mod tests {
 
     #[test]
     fn progress_shows_the_last_complete_line() {
+        let last_line =
+            |chunk: &[u8]| super::last_line(chunk).map(|line| String::from_utf8_lossy(line).into_owned());
         assert_eq!(last_line(b"one\ntwo\nthr").as_deref(), Some("two"));
+        assert_eq!(last_line(b"\r 10%\r 20%").as_deref(), Some(" 10%"));
+        assert_eq!(last_line(b"\r\n\n"), None);
         assert_eq!(last_line(b"no end"), None);
         let long = [&[b'x'; 2 * LOOKED_AT][..], b"\nlast\n"].concat();
         assert_eq!(last_line(&long).as_deref(), Some("last"));
-        assert_eq!(last_line(b"\x1b[31mred\x07\r\n").as_deref(), Some("[31mred"));
+        assert_eq!(
+            last_line(b"one\x07\r\n").map(|line| Progress::line(&line)),
+            Some(Progress::Output("one".into()))
+        );
     }
 }

@@ -126,8 +126,6 @@ pub async fn overview(engine: &Engine) -> Overview {
     let python = engine.environments.default_python(deadline).await;
     let uv = engine.environments.uv().await;
     let mut notes = engine.environments.notes();
-    let shortfall = engine.sandbox.shortfall();
-    notes.extend(shortfall.map(|better| format!("no better sandbox: {}. {}", better.reason, better.remedy)));
     notes.extend(settings.mounts.iter().map(ToString::to_string));
     notes.extend(uv.as_ref().ok().and_then(|uv| uv.note.clone()));
     if let Ok((_, Some(note))) = &python {
@@ -139,6 +137,7 @@ pub async fn overview(engine: &Engine) -> Overview {
         platform: platform(),
         backend: facts.backend,
         tier: facts.tier.clone(),
+        shortfall: engine.sandbox.shortfall().filter(|_| facts.tier.is_ok()).cloned(),
         layers: facts.layers.clone(),
         network: settings.network,
         limits: settings.limits,

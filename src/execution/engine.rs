@@ -10,6 +10,7 @@ use tracing::{Instrument as _, debug_span};
 
 use super::evidence;
 use super::failure;
+use super::figures;
 use super::overview::Overview;
 use super::pool::Pool;
 use super::queue::Queue;
@@ -176,7 +177,10 @@ impl Engine {
             finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
         }
         let finished = finished.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
-        let Prepared { spec, environment, notes } = prepared;
+        let Prepared { spec, environment, mut notes } = prepared;
+        let ended_well = finished.outcome.status == ExitStatus::Exited(0);
+        let shown = self.settings.mounts.iter().map(|mount| mount.name.as_str());
+        notes.extend(figures::lost(&request.script, ended_well, &finished.left, shown));
         let report = self.report(finished, &environment, notes, arrived.elapsed());
         self.pool.keep(&spec, environment);
         Ok(report)
@@ -266,10 +270,8 @@ impl Engine {
         let mut limit = finished.outcome.limit;
         if finished.outcome.status == ExitStatus::Exited(1) {
             notes.extend(missing::in_run(&finished.stderr.text));
-            // Elsewhere it is the machine's own disk that may be full.
-            if matches!(tier, Tier::Full | Tier::Docker) {
-                limit = limit.or_else(|| evidence::limit_in(&finished.stderr.text, &self.settings.limits));
-            }
+            let limits = &self.settings.limits;
+            limit = limit.or_else(|| evidence::limit_in(&finished.stderr.text, limits, tier));
         }
         ExecutionReport {
             stdout: finished.stdout,
@@ -284,7 +286,7 @@ impl Engine {
             layers: finished.layers,
             limit,
             usage: finished.outcome.usage,
-            output: finished.output,
+            output: finished.left.output,
             notes,
         }
     }

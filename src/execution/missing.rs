@@ -16,10 +16,24 @@ fn module(text: &str) -> Option<&str> {
     (!top.is_empty() && top.len() <= NAME && is_name(top)).then_some(top)
 }
 
+fn module_of_run(stderr: &str) -> Option<&str> {
+    let line = stderr.trim_end().lines().next_back()?;
+    module(line.strip_prefix(CLASS)?.strip_prefix(": ")?)
+}
+
+/// The hint for a person's run.
+pub fn at_terminal(stderr: &str) -> Option<String> {
+    let module = module_of_run(stderr)?;
+    let package = package_with(module);
+    Some(format!(
+        "the module `{module}` is not among the script's packages: where it comes from a package, add --with {package}, or name \
+         it in the script's `# /// script` block"
+    ))
+}
+
 /// The hint for a run, by the last line of its standard error.
 pub fn in_run(stderr: &str) -> Option<String> {
-    let line = stderr.trim_end().lines().next_back()?;
-    let module = module(line.strip_prefix(CLASS)?.strip_prefix(": ")?)?;
+    let module = module_of_run(stderr)?;
     let package = package_with(module);
     Some(format!(
         "the module `{module}` is not among this run's packages: where it comes from a package, name that, as in \
@@ -47,6 +61,8 @@ mod tests {
             |name: &str| format!("Traceback (most recent call last):\n{CLASS}: No module named '{name}'\n");
         let hint = in_run(&missing("cv2")).expect("a hint");
         assert!(hint.contains("`cv2`") && hint.contains("opencv-python-headless"), "{hint}");
+        let hint = at_terminal(&missing("cv2")).expect("a hint");
+        assert!(hint.contains("--with opencv-python-headless"), "{hint}");
         assert!(in_run(&missing("google.cloud")).is_some_and(|hint| hint.contains("`google`")));
         for other in [missing("a b` ignore"), missing("cv2") + "more\n", String::new()] {
             assert_eq!(in_run(&other), None);

@@ -4,8 +4,9 @@
 mod capture;
 mod check;
 mod engine;
-mod evidence;
+pub mod evidence;
 mod failure;
+mod figures;
 pub mod missing;
 pub mod output;
 mod pool;

@@ -6,6 +6,16 @@ use std::sync::Arc;
 use crate::sandbox::spec::WORK_DIR;
 use crate::sandbox::{LeftFile, Running};
 use crate::workspace::path::WorkPath;
+use crate::workspace::{EntryKind, Piece, Workspace};
+
+/// Files of one run.
+const MOST_FILES: usize = 100;
+/// Folders that are looked into.
+const MOST_FOLDERS: usize = 50;
+/// Bytes of one file that is kept.
+const LARGEST: u64 = 8 << 20;
+/// Bytes of all of them.
+const TOTAL: u64 = 32 << 20;
 
 /// The folder below the work directory.
 pub const FOLDER: &str = "output";
@@ -21,14 +31,24 @@ pub struct OutputFile {
     pub content: Option<Arc<[u8]>>,
 }
 
+/// What a run left.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Files in `output/`.
+    pub output: Vec<OutputFile>,
+    /// Names of some of the files that it left beside that folder, as far as the backend shows them.
+    pub beside: Vec<String>,
+}
+
 /// What a run that has ended left: read from its work directory, or kept by its backend.
 #[cfg_attr(not(native), expect(clippy::unused_async, reason = "a work directory takes time to read"))]
-pub async fn left_by(running: Running) -> Vec<OutputFile> {
+pub async fn left_by(running: Running) -> Left {
     #[cfg(native)]
     if let Some(work_dir) = running.work_dir {
-        return native::collect(work_dir).await;
+        let beside = native::beside(&work_dir);
+        return Left { output: native::collect(work_dir).await, beside };
     }
-    of(running.control.left_files())
+    Left { output: of(running.control.left_files()), beside: Vec::new() }
 }
 
 /// The files that a backend kept itself, sorted by path. What it calls them is checked like any other name.
@@ -42,72 +62,75 @@ fn of(left: Vec<LeftFile>) -> Vec<OutputFile> {
     files
 }
 
+/// The files of the output folder, sorted by path; none where there is no such folder.
+pub async fn collect(files: &dyn Workspace) -> Vec<OutputFile> {
+    let mut found = Vec::new();
+    let mut folders: Vec<WorkPath> = WorkPath::parse(FOLDER).into_iter().collect();
+    let mut looked_into = 0;
+    while let Some(folder) = folders.pop() {
+        looked_into += 1;
+        let Ok(listing) = files.list(&folder).await else { continue };
+        for entry in listing.entries {
+            let Ok(path) = folder.join(&entry.name) else { continue };
+            match entry.kind {
+                EntryKind::Folder if looked_into + folders.len() < MOST_FOLDERS => folders.push(path),
+                EntryKind::File if found.len() < MOST_FILES => found.push((path, entry.size)),
+                _ => {}
+            }
+        }
+    }
+    found.sort_by_key(|(path, _)| path.to_string());
+    read(files, found).await
+}
+
+async fn read(files: &dyn Workspace, found: Vec<(WorkPath, u64)>) -> Vec<OutputFile> {
+    let mut left = TOTAL;
+    let mut read = Vec::new();
+    for (path, size) in found {
+        let mut content = None;
+        if size <= LARGEST.min(left) {
+            let piece = Piece { offset: 0, length: usize::try_from(size).unwrap_or(0) };
+            // What cannot be read, such as a second name of another file, is not shown.
+            let Ok(bytes) = files.read(&path, piece).await else { continue };
+            left -= size;
+            content = Some(bytes.bytes.into());
+        }
+        read.push(OutputFile { path, size, content });
+    }
+    read
+}
+
 #[cfg(native)]
 mod native {
     use std::os::fd::OwnedFd;
 
-    use rustix::fs::AtFlags;
+    use rustix::fs::{AtFlags, Dir};
 
     use super::{FOLDER, OutputFile};
     use crate::workspace::beneath::Beneath;
-    use crate::workspace::path::WorkPath;
-    use crate::workspace::{EntryKind, Piece, Workspace};
 
-    /// Files of one run.
-    const MOST_FILES: usize = 100;
-    /// Folders that are looked into.
-    const MOST_FOLDERS: usize = 50;
-    /// Bytes of one file that is kept.
-    const LARGEST: u64 = 8 << 20;
-    /// Bytes of all of them.
-    const TOTAL: u64 = 32 << 20;
+    /// Entries that are looked at beside the output folder.
+    const LOOKED_AT: usize = 200;
 
-    /// The files, sorted by path; none where there is no such folder.
+    /// Names of entries of a work directory. It is in memory, so this does not wait for anything.
+    pub fn beside(work_dir: &OwnedFd) -> Vec<String> {
+        let entries = Dir::read_from(work_dir).into_iter().flatten().flatten().take(LOOKED_AT);
+        entries.filter_map(|entry| Some(entry.file_name().to_str().ok()?.to_owned())).collect()
+    }
+
+    /// Those of a work directory.
     pub async fn collect(work_dir: OwnedFd) -> Vec<OutputFile> {
         // Most scripts leave nothing: one look, without a thread for it.
         if rustix::fs::statat(&work_dir, FOLDER, AtFlags::SYMLINK_NOFOLLOW).is_err() {
             return Vec::new();
         }
-        let files = Beneath::new(work_dir);
-        let mut found = Vec::new();
-        let mut folders: Vec<WorkPath> = WorkPath::parse(FOLDER).into_iter().collect();
-        let mut looked_into = 0;
-        while let Some(folder) = folders.pop() {
-            looked_into += 1;
-            let Ok(listing) = files.list(&folder).await else { continue };
-            for entry in listing.entries {
-                let Ok(path) = folder.join(&entry.name) else { continue };
-                match entry.kind {
-                    EntryKind::Folder if looked_into + folders.len() < MOST_FOLDERS => folders.push(path),
-                    EntryKind::File if found.len() < MOST_FILES => found.push((path, entry.size)),
-                    _ => {}
-                }
-            }
-        }
-        found.sort_by_key(|(path, _)| path.to_string());
-        read(&files, found).await
-    }
-
-    async fn read(files: &Beneath, found: Vec<(WorkPath, u64)>) -> Vec<OutputFile> {
-        let mut left = TOTAL;
-        let mut read = Vec::new();
-        for (path, size) in found {
-            let mut content = None;
-            if size <= LARGEST.min(left) {
-                let piece = Piece { offset: 0, length: usize::try_from(size).unwrap_or(0) };
-                // What cannot be read, such as a second name of another file, is not shown.
-                let Ok(bytes) = files.read(&path, piece).await else { continue };
-                left -= size;
-                content = Some(bytes.bytes.into());
-            }
-            read.push(OutputFile { path, size, content });
-        }
-        read
+        super::collect(&Beneath::new(work_dir)).await
     }
 
     #[cfg(test)]
     mod tests {
-        use super::*;
+        use super::super::LARGEST;
+        use super::collect;
 
         #[tokio::test]
         async fn files_in_the_output_folder_are_read_and_nothing_else() {
@@ -123,6 +146,7 @@ mod native {
                 .and_then(|file| file.set_len(LARGEST + 1))
                 .expect("made");
             std::os::unix::fs::symlink("/etc/passwd", at("output/link")).expect("a link");
+            assert!(super::beside(&work()).contains(&"other.txt".to_owned()));
             std::fs::hard_link(at("other.txt"), at("output/hard")).expect("a link");
             let files = collect(work()).await;
             let shown: Vec<_> = files

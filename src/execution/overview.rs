@@ -16,6 +16,8 @@ pub struct Overview {
     pub backend: Backend,
     /// What it promises, or why it cannot be used.
     pub tier: Result<Tier, Refusal>,
+    /// Why there is no better one, where there is one.
+    pub shortfall: Option<Refusal>,
     /// Its layers.
     pub layers: Vec<LayerStatus>,
     /// Reach of the network.
@@ -45,6 +47,7 @@ impl Overview {
             platform: std::env::consts::OS.to_owned(),
             backend: settings.backend,
             tier: Err(refusal),
+            shortfall: None,
             layers: Vec::new(),
             network: settings.network,
             limits: settings.limits,

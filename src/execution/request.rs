@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use crate::environment::PythonVersion;
 
+/// Characters of a line that progress messages show.
+const SHOWN: usize = 200;
+
 /// One run that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutionRequest {
@@ -36,6 +39,13 @@ pub enum Progress {
     Running,
     /// The last complete line that the script printed, cut to 200 characters.
     Output(String),
+}
+
+impl Progress {
+    /// A line as people are shown it: nothing that moves a cursor, and not too long.
+    pub fn line(text: &str) -> Self {
+        Self::Output(text.trim().chars().filter(|c| !c.is_control()).take(SHOWN).collect())
+    }
 }
 
 /// Where progress goes. Called often; must be quick.

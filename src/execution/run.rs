@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::capture::capture;
-use super::output::OutputFile;
+use super::output::Left;
 use super::report::Captured;
 use super::request::{Progress, ProgressSink};
 use crate::sandbox::{
@@ -29,8 +29,8 @@ pub struct Finished {
     pub timed_out: bool,
     /// Layers that were enforced.
     pub layers: Vec<LayerStatus>,
-    /// Files that the program left in `output/`.
-    pub output: Vec<OutputFile>,
+    /// Files that the program left.
+    pub left: Left,
 }
 
 /// Why there is no result.
@@ -91,8 +91,8 @@ pub async fn attend(
     let (stdout, stderr, end) = tokio::join!(stdout, stderr, end);
     let (outcome, timed_out) = end?;
     let layers = std::mem::take(&mut running.layers);
-    let output = super::output::left_by(running).await;
-    Ok(Finished { stdout, stderr, outcome, timed_out, layers, output })
+    let left = super::output::left_by(running).await;
+    Ok(Finished { stdout, stderr, outcome, timed_out, layers, left })
 }
 
 /// The outcome, and whether the deadline brought it about.

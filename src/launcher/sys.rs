@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 pub mod notify;
+pub mod own_file;
 pub mod rights;
 
 /// Attributes of a mount, as `mount_setattr(2)` takes them.

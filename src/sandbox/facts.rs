@@ -71,6 +71,33 @@ pub struct Refusal {
     pub remedy: String,
 }
 
+/// Name of the part by which the limits of a whole run are kept.
+pub const CONTROL_GROUPS: &str = "control groups";
+
+/// One thing that sandboxes are made of, as this machine has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its name: `namespaces`, `landlock` ...
+    pub name: &'static str,
+    /// How far it is there.
+    pub state: LayerState,
+    /// What to do for more, in one sentence.
+    pub remedy: Option<String>,
+}
+
+impl Part {
+    /// It is there, with a detail where there is one to tell.
+    pub fn there(name: &'static str, detail: Option<String>) -> Self {
+        Self { name, state: LayerState::Enforced(detail), remedy: None }
+    }
+
+    /// It is not there.
+    pub fn missing(name: &'static str, refusal: &Refusal) -> Self {
+        let Refusal { reason, remedy } = refusal.clone();
+        Self { name, state: LayerState::Absent(reason), remedy: Some(remedy) }
+    }
+}
+
 /// One layer of isolation and how far it holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerStatus {

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
+use super::limit::Bytes;
 use super::spec::Limits;
 
 /// The most of each. `None` where it cannot be told.
@@ -96,7 +97,9 @@ impl Machine {
 
     /// Whether limits make sense here; says what to do where one does not.
     pub fn allows(&self, limits: &Limits) -> Result<(), String> {
-        let bytes = |number: u64| format!("{} MiB", number >> 20);
+        // What a machine has is no round number.
+        let bytes =
+            |number: u64| Bytes(if number >> 20 == 0 { number } else { number >> 20 << 20 }).to_string();
         let plain = |number: u64| number.to_string();
         within("--memory-limit", limits.memory, LEAST_MEMORY, self.memory, bytes)?;
         // The files of a run lie in memory wherever it has a file system of its own.
@@ -250,7 +253,7 @@ mod tests {
         let machine = Machine { memory: Some(8 << 30), processors: Some(2), ..Machine::default() };
         let refused = |limits: Limits| machine.allows(&limits).expect_err("it was taken");
         let wide = refused(Limits { memory: 9 << 30, ..Limits::default() });
-        assert_eq!(wide, "--memory-limit: 9216 MiB is more than this machine has; use at most 8192 MiB");
+        assert_eq!(wide, "--memory-limit: 9 GiB is more than this machine has; use at most 8 GiB");
         let fast = refused(Limits { cpu_percent: Some(250), ..Limits::default() });
         assert_eq!(
             fast,

@@ -5,6 +5,7 @@
 
 pub mod docker;
 pub mod facts;
+pub mod limit;
 #[cfg(native)]
 pub mod linux;
 pub mod machine;
@@ -22,10 +23,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio::io::AsyncRead;
 
 pub use facts::{Backend, Facts, LayerState, LayerStatus, Tier};
+pub use limit::LimitHit;
 pub use spec::SandboxSpec;
 
 /// A future that can cross threads, for object-safe traits.
@@ -47,6 +49,11 @@ pub trait Sandbox: Send + Sync {
     /// Why the next better tier cannot be had here, and how to get it; `None` where there is none.
     fn shortfall(&self) -> Option<&facts::Refusal> {
         None
+    }
+
+    /// What of this machine this backend makes sandboxes of, part by part, also where it cannot be used.
+    fn parts(&self) -> Vec<facts::Part> {
+        Vec::new()
     }
 
     /// Whether runs can be kept within these limits; tells what is missing where they cannot.
@@ -194,28 +201,6 @@ impl ExitStatus {
         match self {
             Self::Exited(_) => None,
             Self::Signaled(signal) => Some(signal),
-        }
-    }
-}
-
-/// A limit that a run reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LimitHit {
-    /// Memory of all processes together, in bytes.
-    Memory(u64),
-    /// Number of processes.
-    Processes(u64),
-    /// Writable folders, in bytes.
-    Disk(u64),
-}
-
-impl fmt::Display for LimitHit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory(bytes) => write!(f, "memory {} MiB", bytes >> 20),
-            Self::Processes(number) => write!(f, "processes {number}"),
-            Self::Disk(bytes) => write!(f, "disk {} MiB", bytes >> 20),
         }
     }
 }

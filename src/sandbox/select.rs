@@ -1,4 +1,6 @@
 //! Which backend serves: chosen once, at start. An explicit choice never becomes another, and a run never steps down.
+//! Where nobody chose and this system's own means give no sandbox, a container engine that answers takes their place, and
+//! that is said; no isolation at all is never taken for anybody.
 
 use std::sync::Arc;
 
@@ -62,22 +64,39 @@ pub fn network(sandbox: &dyn Sandbox, asked: Network, choice: Choice) -> Result<
     }
 }
 
+/// What was asked of the sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The backend.
+    pub backend: Backend,
+    /// Who chose it.
+    pub choice: Choice,
+    /// The lowest tier that is accepted.
+    pub required: Option<Tier>,
+}
+
 /// Looks for what the backend can do here, and compares it with what is required. The user's own system-call policy
 /// stands in place of the embedded one, where there is one.
 pub async fn select(
-    backend: Backend,
-    required: Option<Tier>,
+    asked: Asked,
     docker: &DockerOptions,
     policy: Option<Arc<OwnPolicy>>,
 ) -> Result<Arc<dyn Sandbox>, SelectError> {
-    if policy.is_some() && backend == Backend::None {
+    if policy.is_some() && asked.backend == Backend::None {
         return Err(SelectError::PolicyUnused);
     }
     // What is promised at start must hold at start.
-    let missing = if required.is_some() { MissingImage::Refuse } else { MissingImage::Make };
-    let sandbox = build(backend, docker, missing, policy).await;
+    let missing = if asked.required.is_some() { MissingImage::Refuse } else { MissingImage::Make };
+    let mut sandbox = build(asked.backend, docker, missing, policy.clone()).await;
+    let unusable = sandbox.facts().tier.is_err();
+    if asked.backend == Backend::Native && asked.choice == Choice::Default && unusable {
+        let containers = DockerSandbox::probe_with(docker, missing, policy.as_deref()).await;
+        if containers.facts().tier.is_ok() {
+            sandbox = Arc::new(containers.in_place_of(sandbox.as_ref()));
+        }
+    }
     let facts = sandbox.facts();
-    let Some(required) = required else {
+    let Some(required) = asked.required else {
         tell(sandbox.as_ref());
         return Ok(sandbox);
     };
@@ -200,8 +219,8 @@ mod tests {
     #[tokio::test]
     async fn a_backend_that_cannot_be_used_is_never_replaced() {
         let docker = DockerOptions { image: Some("no-such-image-anywhere:0".to_owned()), folder: None };
-        let error =
-            select(Backend::Docker, Some(Tier::Docker), &docker, None).await.err().expect("it cannot be met");
+        let asked = Asked { backend: Backend::Docker, choice: Choice::User, required: Some(Tier::Docker) };
+        let error = select(asked, &docker, None).await.err().expect("it cannot be met");
         assert!(error.to_string().contains("--require-sandbox docker cannot be met"), "{error}");
     }
 }

@@ -22,8 +22,8 @@ pub struct SandboxSpec {
     pub files: Vec<InlineFile>,
     /// Reach of the network.
     pub network: Network,
-    /// Servers on this machine and its link that are in reach though the network is [`Network::Outbound`], since the
-    /// user's settings name them.
+    /// Servers that are in reach though the network is [`Network::Outbound`], wherever they are, since the user's settings
+    /// name them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub named_servers: Vec<SocketAddr>,
     /// Limits for the whole sandbox.
@@ -135,7 +135,7 @@ pub enum Network {
     Outbound,
     /// The host's network, as the host sees it.
     Host,
-    /// A network of its own with nothing but loopback.
+    /// A network of its own with nothing but loopback; without namespaces no internet sockets at all.
     None,
 }
 

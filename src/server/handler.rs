@@ -67,8 +67,8 @@ impl Handler {
     }
 
     fn instructions(&self) -> String {
-        let stateful = self.family("create_sandbox").map_or("", |_| reply::STATEFUL);
-        format!("{}{stateful}", reply::INSTRUCTIONS)
+        let served: Vec<&str> = self.tools().map(|tool| tool.name.as_ref()).collect();
+        reply::describe::instructions(&served)
     }
 
     fn templates(&self) -> Vec<ResourceTemplate> {
@@ -86,6 +86,20 @@ fn caller(context: &RequestContext<RoleServer>) -> Caller {
         client: context.client_info().map(|client| (client.name, client.version)),
         traceparent: context.meta.get_traceparent().map(str::to_owned),
     }
+}
+
+/// Completes when the client is known to be gone. Over standard input and output its end is the server's own.
+async fn vanished(context: &RequestContext<RoleServer>) {
+    #[cfg(feature = "http")]
+    if let Some(vanished) = context
+        .extensions
+        .get::<hyper::http::request::Parts>()
+        .and_then(|head| head.extensions.get::<super::http::Vanished>())
+    {
+        return vanished.wait().await;
+    }
+    let _ = context;
+    std::future::pending::<()>().await;
 }
 
 fn outcome(result: &CallToolResult) -> Outcome {
@@ -152,6 +166,7 @@ impl ServerHandler for Handler {
             // No answer is sent to a request that was cancelled; this one goes nowhere.
             () = context.ct.cancelled() => (Outcome::Cancelled, Err(reply::cancelled())),
             result = work => (outcome(&result), Ok(result)),
+            () = vanished(&context) => (Outcome::Dropped, Err(reply::cancelled())),
             () = self.closing.cancelled() => (Outcome::Dropped, Ok(reply::server_is_ending())),
         };
         let written = entry.end(outcome);

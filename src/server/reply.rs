@@ -3,6 +3,7 @@
 //! Clients differ in what they show to the model: some only the text, some only the structured part. Each therefore
 //! stands alone, and what a script prints can change its own fields only.
 
+mod cell;
 pub mod describe;
 mod environment;
 mod failure;
@@ -13,7 +14,6 @@ mod report;
 mod session;
 mod shown;
 
-use std::fmt;
 use std::time::Duration;
 
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -21,11 +21,11 @@ use serde_json::Value;
 
 use crate::audit::AuditError;
 use crate::execution::Progress;
-use crate::sandbox::{Tier, spec::Limits};
+use crate::sandbox::{Tier, limit::Bytes, spec::Limits};
 
-pub use describe::{INSTRUCTIONS, STATEFUL};
+pub use cell::{Fitted, cell, stopped};
 pub use environment::{overview, validation};
-pub use failure::{failure, server_is_ending, wrong_arguments};
+pub use failure::{WRONG_ARGUMENTS, failure, server_is_ending, wrong_arguments};
 pub use files::{file_read, files, stored};
 pub use output::{RUN_SCHEME, run_file};
 pub use protocol::{
@@ -35,8 +35,8 @@ pub use protocol::{
 };
 pub use report::report;
 pub use session::{
-    SCHEME, cell, closed, created, installed, resource, resource_error, session_failure, session_list,
-    status, unknown_resource,
+    SCHEME, closed, created, installed, resource, resource_error, session_failure, session_list, status,
+    unknown_resource,
 };
 pub use shown::streams;
 
@@ -89,20 +89,6 @@ pub fn progress(progress: Option<&Progress>, elapsed: Duration) -> String {
     }
 }
 
-/// A number of bytes, as a person says it; exact.
-struct Bytes(u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-        let unit = units.into_iter().find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift);
-        match unit {
-            Some((shift, name)) => write!(f, "{} {name}", self.0 >> shift),
-            None => write!(f, "{} bytes", self.0),
-        }
-    }
-}
-
 /// The limits of one run in one line.
 fn limits_in_words(limits: &Limits) -> String {
     let processors = limits.cpu_percent.map_or_else(
@@ -121,17 +107,6 @@ fn limits_in_words(limits: &Limits) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_exact() {
-        let shown: Vec<_> = [0, 1, 1024, 1025, 102_400, 1 << 20, 3 << 29, 2 << 30]
-            .map(|bytes| Bytes(bytes).to_string())
-            .into();
-        assert_eq!(
-            shown,
-            ["0 bytes", "1 bytes", "1 KiB", "1025 bytes", "100 KiB", "1 MiB", "1536 MiB", "2 GiB"]
-        );
-    }
 
     #[test]
     fn progress_says_what_and_how_long() {

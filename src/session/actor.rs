@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::error::Ended;
@@ -23,14 +23,16 @@ pub const QUEUE: usize = 64;
 pub struct Info {
     /// When it was made.
     pub created: Instant,
-    /// When the last call ended.
+    /// When the last call came or ended.
     pub last_used: Instant,
-    /// Whether a call is being worked on.
-    pub busy: bool,
+    /// Calls that are being worked on or wait. Those that only look are none of them.
+    pub uses: usize,
     /// Cells that were run.
     pub cells: u64,
     /// Packages that were installed, with their versions.
     pub packages: BTreeMap<String, String>,
+    /// How it ended, where it takes no calls any more.
+    pub ended: Option<Ended>,
 }
 
 /// Shared between the session and those who ask.
@@ -42,7 +44,8 @@ impl SharedInfo {
     pub fn new() -> Self {
         let now = Instant::now();
         let (cells, packages) = (0, BTreeMap::new());
-        Self(Arc::new(Mutex::new(Info { created: now, last_used: now, busy: false, cells, packages })))
+        let info = Info { created: now, last_used: now, uses: 0, cells, packages, ended: None };
+        Self(Arc::new(Mutex::new(info)))
     }
 
     /// For a look or a change.
@@ -50,10 +53,26 @@ impl SharedInfo {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn working(&self, busy: bool) {
+    /// A call that counts as use, from now until what is returned is dropped.
+    pub fn using(&self) -> Using {
+        self.used(|uses| uses + 1);
+        Using(self.clone())
+    }
+
+    fn used(&self, count: impl FnOnce(usize) -> usize) {
         let mut info = self.lock();
-        info.busy = busy;
+        info.uses = count(info.uses);
         info.last_used = Instant::now();
+    }
+}
+
+/// One use of a session: as long as this lives the session is busy, and its idle time begins at the end of it.
+#[derive(Debug)]
+pub struct Using(SharedInfo);
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        self.0.used(|uses| uses - 1);
     }
 }
 
@@ -66,29 +85,31 @@ pub async fn work(
     idle_limit: Duration,
     closing: CancellationToken,
 ) -> Ended {
+    // Starting it took time that nobody could use.
+    info.used(|uses| uses);
     let ended = loop {
+        let idle_from = info.lock().last_used;
         let next = tokio::select! {
             biased;
             () = closing.cancelled() => break Ended::Closed,
-            next = timeout(idle_limit, jobs.recv()) => next,
+            next = timeout_at(idle_from + idle_limit, jobs.recv()) => next,
         };
         let job = match next {
             Ok(Some(job)) => job,
             Ok(None) => break Ended::Closed,
             Err(_) => break Ended::Idle(idle_limit),
         };
-        info.working(true);
         let closed = tokio::select! {
             biased;
             () = closing.cancelled() => true,
             () = job(kernel.as_mut()) => false,
         };
-        info.working(false);
         if closed {
             break Ended::Closed;
         }
     };
-    // What waits is told by its way back being dropped.
+    // What waits is told by its way back being dropped, and finds the reason here.
+    info.lock().ended = Some(ended);
     drop(jobs);
     kernel.close().await;
     ended

@@ -30,6 +30,15 @@ pub enum ChannelError {
     Io(#[from] io::Error),
 }
 
+/// What comes in while an answer is waited for.
+#[derive(Debug)]
+pub enum Said<T, B> {
+    /// The answer.
+    Answer(T),
+    /// Something before it.
+    Before(B),
+}
+
 /// One end of the channel.
 #[derive(Debug)]
 pub struct Channel<S> {
@@ -81,17 +90,42 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channel<S> {
         id: u64,
     ) -> Result<T, ChannelError> {
         let frame = self.receive().await?;
-        let answer: T =
-            serde_json::from_slice(&frame).map_err(|error| ChannelError::Unexpected(error.to_string()))?;
-        if answer.id() != id {
-            let other = answer.id();
-            return Err(ChannelError::Unexpected(format!("an answer to request {other}, not {id}")));
+        self.last(&frame, id)
+    }
+
+    /// The answer with this number, or something of the same number that may come before it.
+    pub async fn answer_or<T, B>(&mut self, id: u64) -> Result<Said<T, B>, ChannelError>
+    where
+        T: for<'de> Deserialize<'de> + Numbered,
+        B: for<'de> Deserialize<'de> + Numbered,
+    {
+        let frame = self.receive().await?;
+        match serde_json::from_slice::<B>(&frame) {
+            Ok(before) => numbered(before, id).map(Said::Before),
+            Err(_) => self.last(&frame, id).map(Said::Answer),
         }
+    }
+
+    fn last<T: for<'de> Deserialize<'de> + Numbered>(
+        &self,
+        frame: &[u8],
+        id: u64,
+    ) -> Result<T, ChannelError> {
+        let answer: T =
+            serde_json::from_slice(frame).map_err(|error| ChannelError::Unexpected(error.to_string()))?;
+        let answer = numbered(answer, id)?;
         // One request, one answer: what follows it was made up.
         if !self.unread.is_empty() {
             return Err(ChannelError::Unexpected("more than one answer".to_owned()));
         }
         Ok(answer)
+    }
+}
+
+fn numbered<T: Numbered>(said: T, id: u64) -> Result<T, ChannelError> {
+    match said.id() {
+        own if own == id => Ok(said),
+        other => Err(ChannelError::Unexpected(format!("an answer to request {other}, not {id}"))),
     }
 }
 

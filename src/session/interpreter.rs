@@ -29,12 +29,13 @@ pub trait Interpreter: Send + Sync {
 ///
 /// Its methods are called one at a time, and each future is awaited to its end, unless the whole kernel is dropped.
 pub trait Kernel: Send {
-    /// Runs one cell. When `stop` is due, the cell is interrupted; what it then does with its state is told by the
-    /// report.
+    /// Runs one cell, and tells lines of its output while it runs. When `stop` is due, the cell is interrupted; what it
+    /// then does with its state is told by the report.
     fn run<'a>(
         &'a mut self,
         code: &'a str,
         stop: Stop<'a>,
+        progress: ProgressSink,
     ) -> BoxFuture<'a, Result<CellReport, SessionError>>;
 
     /// Installs packages, beside those that were installed before. When `stop` is due before they are there, nothing is
@@ -62,7 +63,7 @@ pub trait Kernel: Send {
 /// What an interpreter uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelUsage {
-    /// Resident bytes of all its processes.
+    /// Bytes of memory of all its processes; what several share counts once.
     pub memory: u64,
     /// Their number.
     pub processes: u64,

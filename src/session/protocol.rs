@@ -1,7 +1,8 @@
 //! What the server and the driver inside say to each other on the sandbox's private channel. Frames and their limits
 //! are in `channel`.
 //!
-//! One request is worked on at a time, and its answer carries its number. Whatever else comes is a fault of the driver:
+//! One request is worked on at a time, and its answer carries its number; lines of a cell, with the same number, may come
+//! before it. Whatever else comes is a fault of the driver:
 //! the sandbox is ended. Code in a sandbox can do everything that the driver can, so nothing in here is believed
 //! before it is checked.
 
@@ -173,12 +174,22 @@ pub struct Ready {
 pub struct Usage {
     /// Number of the request.
     pub id: u64,
-    /// Resident bytes, where they can be seen.
+    /// Bytes of memory, where they can be seen.
     #[serde(default)]
     pub memory: Option<u64>,
     /// Processes, where they can be seen.
     #[serde(default)]
     pub processes: Option<u64>,
+}
+
+/// A line that a cell has printed; some of them come before the answer to [`Request::Run`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// Number of the request.
+    pub id: u64,
+    /// The line.
+    pub line: String,
 }
 
 /// An answer to [`Request::Run`] and [`Request::Install`].
@@ -289,6 +300,12 @@ pub trait Numbered {
 }
 
 impl Numbered for Ready {
+    fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Numbered for Line {
     fn id(&self) -> u64 {
         self.id
     }

@@ -8,13 +8,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::SessionSettings;
-use super::actor::{self, Job, QUEUE, SharedInfo};
+use super::actor::{self, Job, QUEUE, SharedInfo, Using};
 use super::error::{Ended, SessionError};
 use super::interpreter::{Interpreter, Kernel, KernelUsage, Stop};
 use super::name::SessionId;
 use super::report::{CellReport, Installed};
 use super::table::{Row, Table, Unfinished};
 use crate::execution::ProgressSink;
+use crate::execution::output::{self, OutputFile};
 use crate::sandbox::BoxFuture;
 use crate::script::Requirement;
 use crate::workspace::{FileError, Tree, Workspace};
@@ -185,12 +186,14 @@ impl Sessions {
         id: &SessionId,
         code: String,
         timeout: Duration,
+        progress: ProgressSink,
     ) -> Result<CellReport, SessionError> {
         let info = self.info(id)?;
         let report = self
             .ask(id, move |kernel, abandoned| {
                 Box::pin(async move {
-                    kernel.run(&code, Stop { deadline: Instant::now() + timeout, abandoned }).await
+                    let stop = Stop { deadline: Instant::now() + timeout, abandoned };
+                    kernel.run(&code, stop, progress).await
                 })
             })
             .await;
@@ -217,15 +220,25 @@ impl Sessions {
         Ok(installed)
     }
 
-    /// A session for one cell, which is closed whatever happens.
-    pub async fn run_once(&self, code: String, timeout: Duration) -> Result<CellReport, SessionError> {
+    /// A session for one cell, which is closed whatever happens. Gives what the cell left in `output/` along.
+    pub async fn run_once(
+        &self,
+        code: String,
+        timeout: Duration,
+        progress: ProgressSink,
+    ) -> Result<(CellReport, Vec<OutputFile>), SessionError> {
         let id = self.create(None).await?.id;
         let made = self.table.rows().open.get(&id).map_or(0, |row| row.made);
         let unfinished = Unfinished { table: &self.table, id: &id, made, ready: false };
-        let report = self.run(&id, code, timeout).await;
+        let report = self.run(&id, code, timeout, progress).await;
+        let collect = |files: Arc<dyn Workspace>| -> BoxFuture<'static, _> {
+            Box::pin(async move { Ok(output::collect(files.as_ref()).await) })
+        };
+        // Where the whole sandbox was lost there is nothing to collect.
+        let left = self.files(&id, collect).await.unwrap_or_default();
         self.close(&id).await?;
         drop(unfinished);
-        report
+        Ok((report?, left))
     }
 
     /// Does something with a session's files, after all calls that came before.
@@ -241,17 +254,17 @@ impl Sessions {
         .await
     }
 
-    /// What is known of a session. Never waits for a call that is being worked on.
+    /// What is known of a session. Never waits for a call that is being worked on, and does not count as use.
     pub async fn status(&self, id: &SessionId) -> Result<SessionStatus, SessionError> {
         let info = self.info(id)?;
-        let busy = info.lock().busy;
+        let busy = info.lock().uses > 0;
         let (usage, files) = if busy { (None, None) } else { self.measured(id).await? };
         let info = info.lock();
         Ok(SessionStatus {
             id: id.clone(),
             interpreter: self.interpreter.name(),
             age: info.created.elapsed(),
-            idle: info.last_used.elapsed(),
+            idle: if info.uses > 0 { Duration::ZERO } else { info.last_used.elapsed() },
             idle_limit: self.settings.idle_limit,
             busy,
             usage,
@@ -262,7 +275,7 @@ impl Sessions {
     }
 
     async fn measured(&self, id: &SessionId) -> Result<(Option<KernelUsage>, Option<Tree>), SessionError> {
-        self.ask(id, |kernel, _| {
+        self.look(id, |kernel, _| {
             Box::pin(async move {
                 let usage = kernel.usage().await;
                 Ok((usage, kernel.workspace().files(0).await.ok()))
@@ -271,12 +284,16 @@ impl Sessions {
         .await
     }
 
-    /// The files of a session, or `None` while it is busy.
+    /// The files of a session, or `None` while it is busy. Does not count as use.
     pub async fn tree(&self, id: &SessionId, most: usize) -> Result<Option<Tree>, SessionError> {
-        if self.info(id)?.lock().busy {
+        if self.info(id)?.lock().uses > 0 {
             return Ok(None);
         }
-        self.files(id, move |files| Box::pin(async move { files.files(most).await })).await.map(Some)
+        let tree = self.look(id, move |kernel, _| {
+            let workspace = kernel.workspace();
+            Box::pin(async move { Ok(workspace.files(most).await?) })
+        });
+        tree.await.map(Some)
     }
 
     fn info(&self, id: &SessionId) -> Result<SharedInfo, SessionError> {
@@ -284,13 +301,37 @@ impl Sessions {
         rows.open.get(id).map(|row| row.info.clone()).ok_or_else(|| rows.missing(id))
     }
 
-    /// Puts a job into the session's queue and waits for what comes of it. The job is told when nobody waits any more.
+    /// Has the session's kernel do something for a call, and waits for what comes of it. The job is told when nobody
+    /// waits any more.
     async fn ask<T: Send + 'static>(
         &self,
         id: &SessionId,
         act: impl for<'a> FnOnce(&'a mut dyn Kernel, BoxFuture<'a, ()>) -> BoxFuture<'a, Result<T, SessionError>>
         + Send
         + 'static,
+    ) -> Result<T, SessionError> {
+        let using = self.info(id)?.using();
+        self.enqueue(id, act, Some(using)).await
+    }
+
+    /// The same for whoever only looks: it neither makes the session busy nor keeps it.
+    async fn look<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        act: impl for<'a> FnOnce(&'a mut dyn Kernel, BoxFuture<'a, ()>) -> BoxFuture<'a, Result<T, SessionError>>
+        + Send
+        + 'static,
+    ) -> Result<T, SessionError> {
+        self.enqueue(id, act, None).await
+    }
+
+    async fn enqueue<T: Send + 'static>(
+        &self,
+        id: &SessionId,
+        act: impl for<'a> FnOnce(&'a mut dyn Kernel, BoxFuture<'a, ()>) -> BoxFuture<'a, Result<T, SessionError>>
+        + Send
+        + 'static,
+        using: Option<Using>,
     ) -> Result<T, SessionError> {
         let (mut tell, told) = oneshot::channel();
         let job: Job = Box::new(move |kernel| {
@@ -299,18 +340,25 @@ impl Sessions {
                     return;
                 }
                 let done = act(kernel, Box::pin(tell.closed())).await;
+                // The use is over before anybody hears of it: whoever then asks for the status finds it so.
+                drop(using);
                 let _ = tell.send(done);
             })
         });
-        let jobs = {
+        let (jobs, info) = {
             let rows = self.table.rows();
-            rows.open.get(id).map(|row| row.jobs.clone()).ok_or_else(|| rows.missing(id))?
+            let row = rows.open.get(id).ok_or_else(|| rows.missing(id))?;
+            (row.jobs.clone(), row.info.clone())
+        };
+        let gone = || match info.lock().ended {
+            Some(how @ Ended::Idle(_)) => SessionError::Ended { id: id.to_string(), how },
+            _ => SessionError::Closing,
         };
         jobs.try_send(job).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => SessionError::Busy { waiting: QUEUE },
-            mpsc::error::TrySendError::Closed(_) => SessionError::Closing,
+            mpsc::error::TrySendError::Closed(_) => gone(),
         })?;
         drop(jobs);
-        told.await.map_err(|_| SessionError::Closing)?
+        told.await.map_err(|_| gone())?
     }
 }

@@ -1,5 +1,6 @@
 //! What came of one cell, and of installing packages. Pure data: words are made of it in the server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::execution::Captured;
@@ -18,6 +19,8 @@ pub struct CellReport {
     pub error: Option<CellError>,
     /// How it ended.
     pub end: CellEnd,
+    /// Key of the environment that it ran in, packages that were installed included; empty where there is none.
+    pub environment: Arc<str>,
     /// Things the caller should know.
     pub notes: Vec<String>,
     /// From the start of the cell to its end.
@@ -92,6 +95,8 @@ pub struct Installed {
     pub packages: Vec<(String, String)>,
     /// Name, loaded version and installed version of each that is loaded in another version.
     pub conflicts: Vec<(String, String, String)>,
+    /// Key of the environment that holds them; empty where there is none.
+    pub environment: Arc<str>,
     /// Things the caller should know.
     pub notes: Vec<String>,
 }

@@ -4,8 +4,8 @@
 const PICTURES: [(&str, &[u8]); 4] = [
     ("image/png", b"\x89PNG\r\n\x1a\n"),
     ("image/jpeg", b"\xff\xd8\xff"),
-    ("image/gif", b"GIF8"),
-    ("image/webp", b"RIFF"),
+    ("image/gif", b"GIF87a"),
+    ("image/gif", b"GIF89a"),
 ];
 
 const BY_SUFFIX: [(&str, &str); 31] = [
@@ -51,5 +51,32 @@ pub fn media_type(name: &str) -> &'static str {
 
 /// The kind of picture that these bytes start with.
 pub fn picture(bytes: &[u8]) -> Option<&'static str> {
+    // A RIFF file is a container of anything: sound is as common as pictures.
+    if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        return Some("image/webp");
+    }
     PICTURES.iter().find(|(_, start)| bytes.starts_with(start)).map(|(media, _)| *media)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_are_known_by_their_whole_signature() {
+        for (bytes, kind) in [
+            (&b"\x89PNG\r\n\x1a\n..."[..], Some("image/png")),
+            (b"\xff\xd8\xff\xe0", Some("image/jpeg")),
+            (b"GIF87a", Some("image/gif")),
+            (b"GIF89a;", Some("image/gif")),
+            (b"RIFF\x10\0\0\0WEBPVP8 ", Some("image/webp")),
+            (b"RIFF\x24\x08\0\0WAVEfmt ", None),
+            (b"RIFF\x24\x08\0\0AVI LIST", None),
+            (b"RIFF", None),
+            (b"GIF8 is a number of this year", None),
+            (b"", None),
+        ] {
+            assert_eq!(picture(bytes), kind, "{bytes:?}");
+        }
+    }
 }

@@ -33,6 +33,9 @@ pub enum PathError {
          slash"
     )]
     Absolute(String),
+    /// It names a file of the work directory that is not in the folder that was named beside it.
+    #[error("{0:?} does not lie in the folder that was named with it; give the file's name alone")]
+    Elsewhere(String),
     /// A character that has no place in a name.
     #[error("{0:?} holds a control character")]
     Control(String),
@@ -82,12 +85,21 @@ impl WorkPath {
         if path.0.is_empty() { Err(PathError::Empty) } else { Ok(path) }
     }
 
-    /// The path of a file in a folder of this one; the name is a path of its own, checked in the same way.
+    /// The path of a file in a folder of this one; the name is a path of its own, checked in the same way. One that is
+    /// absolute can only be meant to lie in the work directory.
     pub fn join(&self, name: &str) -> Result<Self, PathError> {
-        let mut joined = self.to_string();
-        joined.push('/');
-        joined.push_str(name.trim_start_matches('/'));
-        Self::file(joined.trim_start_matches('/'))
+        let own = Self::file(name)?;
+        if self.is_root() {
+            return Ok(own);
+        }
+        if name.starts_with('/') {
+            return if own.0.starts_with(&self.0) {
+                Ok(own)
+            } else {
+                Err(PathError::Elsewhere(own.to_string()))
+            };
+        }
+        Self::file(&format!("{self}/{own}"))
     }
 
     /// Whether it is the work directory itself.
@@ -165,7 +177,16 @@ mod tests {
             assert_eq!(WorkPath::file(text), Err(PathError::Empty));
         }
         let folder = WorkPath::parse("data").expect("a folder");
-        assert_eq!(folder.join("/a.csv").map(|path| path.to_string()), Ok("data/a.csv".to_owned()));
+        assert_eq!(folder.join("a.csv").map(|path| path.to_string()), Ok("data/a.csv".to_owned()));
+        assert_eq!(folder.join("/work/data/a.csv").map(|path| path.to_string()), Ok("data/a.csv".to_owned()));
+        assert_eq!(folder.join("/work/a.csv"), Err(PathError::Elsewhere("a.csv".to_owned())));
+        for folder in [&folder, &WorkPath::default()] {
+            assert!(matches!(folder.join("/etc/passwd"), Err(PathError::Absolute(_))));
+            assert!(matches!(folder.join("/a.csv"), Err(PathError::Absolute(_))));
+            assert_eq!(folder.join(""), Err(PathError::Empty), "it would name the folder itself");
+        }
+        let root = WorkPath::default();
+        assert_eq!(root.join("/work/a.csv").map(|path| path.to_string()), Ok("a.csv".to_owned()));
         assert!(folder.join("../a.csv").is_err());
         assert_eq!(WorkPath::default().join("a.csv").map(|path| path.to_string()), Ok("a.csv".to_owned()));
         assert_eq!(folder.join("b/c").map(|path| path.parent().to_string()), Ok("data/b".to_owned()));

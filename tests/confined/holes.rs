@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::Path;
 use std::process::Stdio;
 
 use crate::host::{Caller, Place};
@@ -34,8 +37,12 @@ fn acts(place: &Place, flags: Option<&[&str]>, port: u16) -> BTreeMap<String, bo
     std::fs::write(shared.path(), [0; 4096]).expect("written");
     place.give(shared.path());
     let shared_name = shared.path().file_name().expect("a name").to_string_lossy();
+    let abstract_name = format!("confined-{}", place.path().display());
+    let address = SocketAddr::from_abstract_name(&abstract_name).expect("a name");
+    let _abstract_listener = UnixListener::bind_addr(&address).expect("an abstract socket");
+    let (_leader, terminal) = terminal(place);
     let argv = format!(
-        "import sys\nsys.argv = ['probe', {:?}, '{}', '{port}', '{shared_name}']\n",
+        "import sys\nsys.argv = ['probe', {:?}, '{}', '{port}', '{shared_name}', {abstract_name:?}, {terminal:?}]\n",
         outside.display().to_string(),
         sleeper.0.id()
     );
@@ -45,6 +52,22 @@ fn acts(place: &Place, flags: Option<&[&str]>, port: u16) -> BTreeMap<String, bo
     assert!(stdout.ends_with("done\n"), "{stdout}{}", String::from_utf8_lossy(&output.stderr));
     let lines = stdout.lines().filter_map(|line| line.split_once(' '));
     lines.map(|(name, answer)| (name.to_owned(), answer == "reached")).collect()
+}
+
+/// A pseudo-terminal of the caller's: the end that keeps it, and its path.
+fn terminal(place: &Place) -> (OwnedFd, String) {
+    // SAFETY: the calls take a descriptor that they have just given, and a buffer with its length.
+    unsafe {
+        let leader = libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY);
+        assert!(leader >= 0, "{}", std::io::Error::last_os_error());
+        let leader = OwnedFd::from_raw_fd(leader);
+        assert_eq!(libc::grantpt(leader.as_raw_fd()) | libc::unlockpt(leader.as_raw_fd()), 0);
+        let mut name = [0; 64];
+        assert_eq!(libc::ptsname_r(leader.as_raw_fd(), name.as_mut_ptr(), name.len()), 0);
+        let path = std::ffi::CStr::from_ptr(name.as_ptr()).to_str().expect("UTF-8").to_owned();
+        place.give(Path::new(&path));
+        (leader, path)
+    }
 }
 
 /// A process that waits until it is dropped.
@@ -97,7 +120,13 @@ fn every_hole_is_closed_for_a_container_s_root() {
     let Some(place) = Place::of(Caller::ContainerRoot) else { return };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
+    let control = acts(&place, None, port);
+    // Some of root's processes have a priority that only CAP_SYS_NICE may set.
+    let uncertain = |name: &str| name == "priority-of-user" || UNCERTAIN.contains(&name);
+    let open: Vec<_> = control.iter().filter(|(name, reached)| !**reached && !uncertain(name)).collect();
+    assert!(open.is_empty(), "not reached without a sandbox, so nothing is proved: {open:?}");
     let off = acts(&place, Some(&["--network", "none"]), port);
     let reached: Vec<_> = off.iter().filter(|(_, reached)| **reached).map(|(name, _)| name).collect();
     assert!(reached.is_empty(), "{reached:?}");
+    assert_eq!(off.len(), control.len());
 }

@@ -14,6 +14,8 @@ const USER: u32 = 31_337;
 pub enum Refusal {
     /// Namespaces and mounts, as a container engine's default filter does.
     Namespaces,
+    /// The same, and Landlock, as a kernel without it does.
+    NamespacesAndLandlock,
     /// A process file system of one's own, as the kernel does where an outer container has covered parts of its.
     FreshProc,
 }
@@ -47,7 +49,7 @@ impl Place {
     /// A machine with this refusal. `None` where only root could play it.
     pub fn with(caller: Caller, refusal: Refusal) -> Option<Self> {
         let root = rustix::process::getuid().is_root();
-        if !root && (caller, refusal) != (Caller::User, Refusal::Namespaces) {
+        if !root && (caller == Caller::ContainerRoot || refusal == Refusal::FreshProc) {
             eprintln!("skipped: only root can play this part");
             return None;
         }
@@ -98,7 +100,9 @@ impl Place {
         command.current_dir(self.path());
         let (caller, refusal) = (self.caller, self.refusal);
         let become_it = move || match refusal {
-            Refusal::Namespaces => become_caller(caller).and_then(|()| refuse_namespaces()),
+            Refusal::Namespaces => become_caller(caller).and_then(|()| refuse_namespaces(None)),
+            Refusal::NamespacesAndLandlock => become_caller(caller)
+                .and_then(|()| refuse_namespaces(Some(libc::SYS_landlock_create_ruleset))),
             Refusal::FreshProc => cover_proc().and_then(|()| become_caller(caller)),
         };
         // SAFETY: between fork and exec only system calls are made, with data on the stack.
@@ -194,8 +198,8 @@ struct Program {
     instructions: *const libc::sock_filter,
 }
 
-/// What a container engine's default filter refuses of namespaces and mounts.
-fn refuse_namespaces() -> io::Result<()> {
+/// What a container engine's default filter refuses of namespaces and mounts, and one call more that does not exist.
+fn refuse_namespaces(missing: Option<libc::c_long>) -> io::Result<()> {
     const NAMESPACES: u32 = 0x7e02_0080;
     let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
     let insn = |code: u16, jt: u8, jf: u8, k: u32| libc::sock_filter { code, jt, jf, k };
@@ -203,9 +207,10 @@ fn refuse_namespaces() -> io::Result<()> {
     let errno = |errno: i32| 0x0005_0000 | errno.unsigned_abs();
     let program = [
         insn(load, 0, 0, 0),
-        insn(equal, 6, 0, number(libc::SYS_mount)),
-        insn(equal, 5, 0, number(libc::SYS_setns)),
-        insn(equal, 4, 0, number(libc::SYS_keyctl)),
+        insn(equal, 7, 0, number(libc::SYS_mount)),
+        insn(equal, 6, 0, number(libc::SYS_setns)),
+        insn(equal, 5, 0, number(libc::SYS_keyctl)),
+        insn(equal, 5, 0, missing.map_or(u32::MAX, number)),
         insn(equal, 4, 0, number(libc::SYS_clone3)),
         insn(equal, 4, 0, number(libc::SYS_unshare)),
         insn(equal, 3, 0, number(libc::SYS_clone)),
@@ -217,7 +222,7 @@ fn refuse_namespaces() -> io::Result<()> {
         insn(answer, 0, 0, errno(libc::EPERM)),
         insn(answer, 0, 0, 0x7fff_0000),
     ];
-    let filter = Program { length: 14, instructions: program.as_ptr() };
+    let filter = Program { length: 15, instructions: program.as_ptr() };
     // SAFETY: pointer and length describe one array that outlives both calls.
     unsafe {
         check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into())?;

@@ -1,11 +1,13 @@
 """Tries what reaches past a sandbox without namespaces; prints a name and what came of it for each act.
 
-usage: probe.py OUTSIDE PID PORT SHARED: a folder of the same user that holds `file`, `link-me` and `local` (a listening
-socket), a process of that user, a TCP port on 127.0.0.1 that
-somebody listens on, and the name of a piece of that user's shared memory. Every act is harmless or undone."""
+usage: probe.py OUTSIDE PID PORT SHARED ABSTRACT TERMINAL: a folder of the same user that holds `file`, `link-me` and
+`local` (a listening socket), a process of that user, a TCP port on 127.0.0.1 that somebody listens on, the names of a
+piece of that user's shared memory and of an abstract socket that listens, and a terminal of that user. Every act is
+harmless or undone."""
 import ctypes, errno, os, resource, socket, struct, sys
 
 OUTSIDE, PID, PORT, SHARED = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+ABSTRACT, TERMINAL = sys.argv[5], sys.argv[6]
 FILE = OUTSIDE + "/file"
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -75,6 +77,16 @@ def _(): return through_path_descriptor(lambda path: os.chmod(path, 0o604))
 def _(): return unchanged(lambda: os.utime(FILE, (1, 1)))
 @act("utime-through-descriptor")
 def _(): return through_path_descriptor(lambda path: os.utime(path, (1, 1)))
+@act("chown")
+def _():
+    # To whom it belongs already: what a change of owner changes in any case is the time of the last change.
+    before = os.stat(FILE).st_ctime_ns
+    os.chown(FILE, -1, os.stat(FILE).st_gid)
+    return os.stat(FILE).st_ctime_ns != before
+@act("truncate-by-openat2")
+def _():
+    how = struct.pack("QQQ", os.O_RDONLY | os.O_TRUNC, 0, 0)
+    call(437, -100, (OUTSIDE + "/empty").encode(), how, len(how))
 @act("setxattr")
 def _():
     try: os.setxattr(FILE, "user.test", b"1")
@@ -116,6 +128,14 @@ def _(): os.listdir("/proc")
 def _(): open("/proc/self/net/tcp").read()
 @act("local-socket")
 def _(): socket.socket(socket.AF_UNIX).connect(OUTSIDE + "/local")
+@act("abstract-socket")
+def _(): socket.socket(socket.AF_UNIX).connect("\0" + ABSTRACT)
+@act("terminal")
+def _(): os.close(os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY))
+@act("owner-of-signals")
+def _():
+    import fcntl
+    fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, PID)
 @act("tcp")
 def _(): socket.create_connection(("127.0.0.1", PORT), 2).close()
 @act("fast-open")

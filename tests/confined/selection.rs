@@ -134,3 +134,56 @@ fn root_of_a_namespace_that_is_a_user_outside_runs_scripts_as_that_user() {
     let (stdout, stderr) = words(&in_an_own_user_namespace(&place, &user));
     assert_eq!(stdout, "['1000', '0', '1']\n", "{stderr}");
 }
+
+/// A container engine as far as looking at it goes: no container can be started.
+const ENGINE: &str = "#!/bin/sh\n\
+    case \"$1\" in\n\
+    info) echo '{\"ID\":\"A\",\"OSType\":\"linux\",\"Architecture\":\"'\"$(uname -m)\"'\",\"ServerVersion\":\"27.1\"}' ;;\n\
+    image) echo '{\"Id\":\"sha256:1\",\"Os\":\"linux\",\"Architecture\":\"'\"$(uname -m)\"'\"}' ;;\n\
+    *) exit 1 ;;\n\
+    esac\n";
+
+/// `doctor` with these flags beside an engine that answers.
+fn doctor_beside_an_engine(place: &Place, flags: &[&str]) -> (String, String, Option<i32>) {
+    let engine = place.write("docker", ENGINE);
+    std::fs::set_permissions(engine, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("executable");
+    let mut command = place.command(&[&["doctor"], flags].concat());
+    command.env("PATH", format!("{}:/usr/bin:/bin", place.path().display()));
+    let output = command.output().expect("the program starts");
+    let (stdout, stderr) = words(&output);
+    (stdout, stderr, output.status.code())
+}
+
+#[test]
+fn where_nothing_of_this_machine_serves_containers_take_its_place_and_the_reason_is_said() {
+    let Some(place) = Place::with(Caller::User, Refusal::NamespacesAndLandlock) else { return };
+    let (stdout, stderr, _) = doctor_beside_an_engine(&place, &[]);
+    let why = "a system-call filter";
+    assert!(stdout.contains(&format!("note sandbox: docker, tier docker: {why}")), "{stdout}{stderr}");
+    assert!(
+        stdout.lines().any(|line| line.contains("tier docker") && line.ends_with("has no Landlock")),
+        "{stdout}"
+    );
+    assert!(
+        stdout.contains("     -> Start the container with --security-opt seccomp=unconfined"),
+        "{stdout}"
+    );
+    assert!(stdout.contains("ok   Docker: engine 27.1 for"), "{stdout}");
+    assert!(stderr.contains(&format!("the sandbox is docker: {why}")), "{stderr}");
+
+    let (_, stderr, code) = doctor_beside_an_engine(&place, &["--require-sandbox", "confined"]);
+    assert_eq!(code, Some(125), "{stderr}");
+    assert!(stderr.contains("the docker backend gives docker"), "{stderr}");
+}
+
+#[test]
+fn what_was_asked_for_or_serves_is_never_replaced() {
+    let Some(place) = Place::with(Caller::User, Refusal::NamespacesAndLandlock) else { return };
+    let (stdout, _, code) = doctor_beside_an_engine(&place, &["--sandbox-backend", "native"]);
+    assert!(stdout.contains("FAIL sandbox: native: a system-call filter"), "{stdout}");
+    assert!(stdout.contains("note landlock: absent: the kernel") && code == Some(1), "{stdout}");
+    let confined = Place::of(Caller::User).expect("everybody can be this one");
+    let (stdout, _, _) = doctor_beside_an_engine(&confined, &[]);
+    assert!(stdout.contains("note sandbox: native, tier confined: a system-call filter"), "{stdout}");
+}

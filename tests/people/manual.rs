@@ -25,6 +25,32 @@ fn completions_know_every_subcommand_and_are_sound() {
     }
 }
 
+/// `script` gives a program a terminal.
+#[test]
+fn a_terminal_shows_what_a_pipe_does() {
+    let home = tempfile::tempdir().expect("a folder");
+    let piped = stdout(&run(home.path(), &["config", "show"]));
+    let program = env!("CARGO_BIN_EXE_mcp-python-exec-sandbox");
+    let shown = Command::new("script")
+        .args(["-qec", &format!("{program} config show"), "/dev/null"])
+        .env_clear()
+        .envs([
+            ("HOME", home.path().as_os_str()),
+            ("PATH", "/usr/bin:/bin".as_ref()),
+            ("TERM", "xterm".as_ref()),
+        ])
+        .stdin(std::process::Stdio::null())
+        .output();
+    match shown {
+        Ok(shown) => {
+            assert_eq!((shown.status.code(), stdout(&shown).replace("\r\n", "\n")), (Some(0), piped));
+        }
+        Err(error) => {
+            crate::skipped::skipped(format_args!("on a terminal: script cannot be started: {error}"));
+        }
+    }
+}
+
 #[test]
 fn the_manual_page_has_every_flag_and_the_exit_codes() {
     let home = tempfile::tempdir().expect("a folder");

@@ -31,6 +31,7 @@ pub fn settings() -> Settings {
     Settings {
         python: None,
         backend: Backend::Native,
+        backend_choice: Choice::Default,
         require: None,
         docker_image: None,
         seccomp_policy: None,
@@ -42,6 +43,7 @@ pub fn settings() -> Settings {
         max_output_bytes: 102_400,
         max_concurrent: 2,
         pool_size: 0,
+        pool_size_of_containers: 0,
         preload: Vec::new(),
         warm_cache: false,
         uv: None,
@@ -91,6 +93,7 @@ pub fn overview() -> Overview {
         platform: "Linux 6.18 x86_64".into(),
         backend: Backend::Native,
         tier: Ok(Tier::Full),
+        shortfall: None,
         layers: report().layers,
         network: Network::Host,
         limits: Limits::default(),

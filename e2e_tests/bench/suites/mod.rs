@@ -4,6 +4,7 @@ mod load;
 mod sandbox;
 mod scripts;
 mod server;
+mod sessions;
 
 use crate::report::Report;
 use crate::setting::Setting;
@@ -12,13 +13,14 @@ use crate::setting::Setting;
 pub type Suite = fn(&Setting, &mut Report) -> Result<(), String>;
 
 /// All suites in the order in which they run.
-pub const ALL: [(&str, Suite); 11] = [
+pub const ALL: [(&str, Suite); 12] = [
     ("true", sandbox::true_program),
     ("hello", scripts::hello),
     ("packages", scripts::packages),
     ("preload", scripts::preload),
     ("bursts", load::bursts),
     ("concurrency", load::concurrency),
+    ("sessions", sessions::sessions),
     ("output", server::output),
     ("startup", server::startup),
     ("memory", server::memory),

@@ -55,6 +55,8 @@ pub struct Options {
     pub env: BTreeMap<String, OsString>,
     /// Working directory of the server.
     pub cwd: Option<PathBuf>,
+    /// Supplementary groups of what is started; only where the suite runs as root.
+    pub groups: Vec<u32>,
     /// What lies on the server's standard input; nothing otherwise.
     pub stdin: Option<&'static str>,
     /// Python code that becomes the server (or, outside, the probe): it may open descriptors first. `COMMAND` is what
@@ -110,7 +112,9 @@ impl Ground {
         command.env_clear().env("HOME", &self.home).env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.envs(&options.env);
         command.current_dir(options.cwd.as_deref().unwrap_or_else(|| self.folder.path()));
-        if let Some((uid, gid)) = self.user.ids {
+        if !options.groups.is_empty() {
+            become_member(&mut command, options.groups.clone(), self.user.ids);
+        } else if let Some((uid, gid)) = self.user.ids {
             command.gid(gid).uid(uid);
         }
         command
@@ -240,6 +244,22 @@ impl Ground {
             }
         }
     }
+}
+
+/// Has a command run with these groups, as another user where there is one.
+fn become_member(command: &mut Command, groups: Vec<u32>, ids: Option<(u32, u32)>) {
+    let become_it = move || {
+        // SAFETY: the list is as long as is said and outlives the call; the other calls take no pointers.
+        let done = unsafe {
+            libc::setgroups(groups.len(), groups.as_ptr()) == 0
+                && ids.is_none_or(|(uid, gid)| {
+                    libc::setresgid(gid, gid, gid) == 0 && libc::setresuid(uid, uid, uid) == 0
+                })
+        };
+        if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: between fork and exec only system calls are made, with data that was allocated before.
+    unsafe { command.pre_exec(become_it) };
 }
 
 /// Feeds standard input and waits for the end.

@@ -16,7 +16,7 @@ def syscall(name, *args):
     for arg in args:
         if isinstance(arg, int):
             arg = ctypes.c_ulong(arg & 0xFFFFFFFFFFFFFFFF)
-        elif isinstance(arg, (ctypes.Structure, ctypes.Array)):
+        elif isinstance(arg, (ctypes.Structure, ctypes.Array, ctypes._SimpleCData)):
             arg = ctypes.byref(arg)
         plain.append(arg)
     ctypes.set_errno(0)

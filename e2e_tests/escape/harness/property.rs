@@ -64,6 +64,8 @@ pub enum Need {
     Namespaces,
     /// To be started as root.
     Root,
+    /// A suite that runs as root, so that it can give groups to whom it starts.
+    GroupsToGive,
 }
 
 /// What stands ready for a probe; dropped after it.

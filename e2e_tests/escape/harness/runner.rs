@@ -19,6 +19,8 @@ pub struct Verdict {
     pub skipped: Vec<String>,
     /// Attempts that were judged.
     pub judged: usize,
+    /// Those among them of which the control outside came to something else.
+    pub controlled: usize,
     /// Attempts behind one layer alone that were judged.
     pub judged_alone: usize,
     /// How long it took.
@@ -59,14 +61,16 @@ struct Total {
     held: usize,
     broken: usize,
     judged: usize,
+    controlled: usize,
     judged_alone: usize,
     skipped: BTreeMap<String, usize>,
 }
 
 impl Total {
     fn add(&mut self, situation: &str, property: &Property, verdict: &Verdict) {
-        let Verdict { broken, skipped, judged, judged_alone, .. } = verdict;
+        let Verdict { broken, skipped, judged, controlled, judged_alone, .. } = verdict;
         self.judged += judged;
+        self.controlled += controlled;
         self.judged_alone += judged_alone;
         for reason in skipped {
             *self.skipped.entry(reason.clone()).or_default() += 1;
@@ -93,10 +97,12 @@ impl Total {
             eprintln!("not tried, {count} times: {reason}");
         }
         eprintln!(
-            "\nescape: {} held, {} broken; {} attempts judged, {} more behind one layer alone; {} parts not tried",
+            "\nescape: {} held, {} broken; {} attempts judged, {} of them with a control of their own, {} more behind one \
+             layer alone; {} parts not tried",
             self.held,
             self.broken,
             self.judged,
+            self.controlled,
             self.judged_alone,
             self.skipped.values().sum::<usize>()
         );
@@ -117,7 +123,7 @@ fn run_one(property: &Property, situation: &Situation) -> Verdict {
     match &property.act {
         Act::Probe(probe) => run_probe(probe, &ground, situation, &mut verdict),
         Act::Steps(steps) => match steps(&ground) {
-            Ok(()) => verdict.judged = 1,
+            Ok(()) => (verdict.judged, verdict.controlled) = (1, 1),
             Err(error) => verdict.broken.push(error),
         },
     }
@@ -132,6 +138,8 @@ fn lacking(need: Need, situation: &Situation) -> Option<String> {
             .then(|| format!("Landlock's ABI is {}, {abi} is needed", situation.machine.landlock)),
         Need::X86 => (!cfg!(target_arch = "x86_64")).then(|| "only x86-64 has this".to_owned()),
         Need::Namespaces => situation.confined.then(|| "the confined tier has no namespaces".to_owned()),
+        Need::GroupsToGive => (!situation.user.is_root && situation.user.ids.is_none())
+            .then(|| "only a suite that runs as root can give groups".to_owned()),
         Need::Root => (!situation.user.is_root).then(|| "only root's runs differ here".to_owned()),
     }
 }
@@ -180,6 +188,28 @@ impl Judge<'_> {
             return;
         }
         self.judge("outside", &output, &expected);
+        self.count_controls(&output);
+    }
+
+    /// Attempts that came to something else outside than they have to come to inside. A property without any proves
+    /// nothing: its probe might be unable to do what is refused.
+    fn count_controls(&mut self, output: &Output) {
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let told = told(&stdout);
+        let inside = |case: &super::Case| {
+            let confined = case.confined.filter(|_| self.ground.confined);
+            confined.unwrap_or(case.full)
+        };
+        let proves = |case: &&super::Case| {
+            let other = |outcome: &&str| !matches(inside(case), outcome);
+            inside(case) != "*" && told.get(case.label).is_some_and(other)
+        };
+        let controlled = self.probe.cases.iter().filter(proves).count();
+        if controlled == 0 {
+            let why = "outside: no attempt comes to anything else than inside, so nothing is proved";
+            self.verdict.broken.push(why.to_owned());
+        }
+        self.verdict.controlled += controlled;
     }
 
     fn inside(&mut self, situation: &Situation, options: &Options) {
@@ -225,10 +255,7 @@ impl Judge<'_> {
     /// Compares what a probe printed with what it had to. Gives the number of attempts that were compared.
     fn judge(&mut self, place: &str, output: &Output, expected: &Expectations) -> usize {
         let stdout = String::from_utf8_lossy(&output.stdout);
-        let told: BTreeMap<&str, &str> = stdout
-            .lines()
-            .filter_map(|line| line.strip_prefix('@').and_then(|line| line.split_once('\t')))
-            .collect();
+        let told = told(&stdout);
         if !stdout.lines().any(|line| line == "@end") {
             let stderr = String::from_utf8_lossy(&output.stderr);
             let ending = stderr.lines().rev().take(6).collect::<Vec<_>>();
@@ -255,6 +282,12 @@ impl Judge<'_> {
         }
         judged
     }
+}
+
+/// Attempts and their outcomes, as a probe prints them.
+fn told(stdout: &str) -> BTreeMap<&str, &str> {
+    let lines = stdout.lines().filter_map(|line| line.strip_prefix('@'));
+    lines.filter_map(|line| line.split_once('\t')).collect()
 }
 
 fn of(case: &super::Case, layer: Layer) -> Option<Expected> {

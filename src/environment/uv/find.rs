@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::super::data_dir::DataDir;
 use super::super::failure::EnvironmentError;
 use super::super::host::HostEnv;
+use super::super::index::IndexSettings;
 use super::super::tool;
 use super::{MINIMUM, Uv, UvVersion, fetch};
 
@@ -24,6 +25,8 @@ pub struct Finder<'a> {
     pub env: &'a HostEnv,
     /// Where a uv of our own is kept.
     pub data: &'a DataDir,
+    /// The user's package indexes, from one of which uv is fetched.
+    pub index: &'a IndexSettings,
 }
 
 impl Finder<'_> {
@@ -180,7 +183,8 @@ mod tests {
         for (named, word) in
             [("fake-uv", "fake-uv"), ("missing-uv", "not on PATH"), ("/nowhere/uv", "/nowhere/uv")]
         {
-            let finder = Finder { named: Some(Path::new(named)), env: &env, data: &data };
+            let index = IndexSettings::default();
+            let finder = Finder { named: Some(Path::new(named)), env: &env, data: &data, index: &index };
             let error = finder.find().await.expect_err("refused").to_string();
             assert!(error.contains(word) && error.contains("--uv-path"), "{error}");
         }
@@ -194,7 +198,8 @@ mod tests {
         // An executable that is no script, so that nothing has to be followed.
         let old = place.path().join("uv-old");
         std::fs::copy("/bin/echo", &old).expect("copied");
-        let finder = Finder { named: Some(&old), env: &env, data: &data };
+        let index = IndexSettings::default();
+        let finder = Finder { named: Some(&old), env: &env, data: &data, index: &index };
         let error = finder.find().await.expect_err("refused").to_string();
         assert!(error.contains("does not answer like uv"), "{error}");
     }

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::facts::{Backend, Facts, Refusal, Tier};
+use super::facts::{Backend, Facts, Part, Refusal, Tier};
 use super::spec::{Network, Role, SandboxSpec, WORK_DIR};
 use super::volumes::Volumes;
 use super::{BoxFuture, LayerState, LayerStatus, Running, Sandbox, StartError, Waiting};
@@ -74,6 +74,9 @@ pub struct DockerSandbox {
     facts: Facts,
     image: String,
     usable: Option<Arc<Usable>>,
+    /// Why this machine's own means are not used, where containers took their place, and which of them there are.
+    shortfall: Option<Refusal>,
+    parts: Vec<Part>,
 }
 
 /// What there is once an engine has answered.
@@ -126,7 +129,19 @@ impl DockerSandbox {
             });
         }
         let layers = if tier.is_ok() { promised(policy) } else { Vec::new() };
-        Self { facts: Facts { backend: Backend::Docker, tier, layers }, image, usable }
+        Self {
+            facts: Facts { backend: Backend::Docker, tier, layers },
+            image,
+            usable,
+            shortfall: None,
+            parts: Vec::new(),
+        }
+    }
+
+    /// The same, for where another backend was to be used and cannot be.
+    #[must_use]
+    pub fn in_place_of(self, other: &dyn Sandbox) -> Self {
+        Self { shortfall: other.facts().tier.clone().err(), parts: other.parts(), ..self }
     }
 
     fn usable(&self) -> Result<&Arc<Usable>, StartError> {
@@ -140,6 +155,18 @@ impl DockerSandbox {
             (None, Ok(_)) => Err(StartError::Unsupported("the engine is not there".to_owned())),
         }
     }
+}
+
+/// Which engine there is and whether it has the image, or exactly why none can be used. Nothing is made or started.
+pub async fn look(options: &DockerOptions) -> Result<String, Refusal> {
+    let client = Client::find().ok_or_else(engine::not_installed)?;
+    let engine = Engine::ask(&client).await?;
+    let image = options.image.clone().unwrap_or_else(image::default_name);
+    let has = match engine.image(&client, &image).await? {
+        Some(_) => "is there",
+        None => "is not there yet",
+    };
+    Ok(format!("engine {} for {}, the image {image} {has}", engine.version, engine.arch))
 }
 
 /// A step that failed, with the engine's words.
@@ -306,6 +333,14 @@ fn fingerprint(text: &str) -> u64 {
 impl Sandbox for DockerSandbox {
     fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    fn shortfall(&self) -> Option<&Refusal> {
+        self.shortfall.as_ref()
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        self.parts.clone()
     }
 
     fn explain(&self, spec: &SandboxSpec) -> Result<String, StartError> {

@@ -20,6 +20,9 @@ const PREFIX: &str = "mcp-python-";
 /// Name of the group into which a server moves that is alone in its own, so that it may divide that.
 const SERVER: &str = "mcp-python-server";
 
+/// What to do where groups cannot be made.
+pub const REMEDY: &str = "Start the server by systemd-run --user --scope -p Delegate=yes, or as root";
+
 /// The file of version 2 with the controllers that the groups below have.
 const HANDED_DOWN: &str = "cgroup.subtree_control";
 
@@ -64,6 +67,15 @@ impl Groups {
             Self::Second(folder) => (folder, None, None),
         };
         [Some(one), two, three].into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// Which version, and where it is.
+    pub fn in_words(&self) -> String {
+        let processors = if self.limit_processors() { "" } else { ", without processor time" };
+        match self {
+            Self::First { .. } => format!("version 1{processors}"),
+            Self::Second(folder) => format!("version 2, below {}{processors}", folder.display()),
+        }
     }
 
     /// Whether processor time can be limited.

@@ -152,10 +152,16 @@ pub fn unconfined(spec: &SandboxSpec, supervision: Supervision, remove_after: Op
 /// First Landlock ABI with scopes for signals and abstract sockets.
 pub const SCOPES_SINCE: u8 = 6;
 
-/// Kernel limits of each process.
+/// What a thread reserves for its stack, by the limit of stacks as it is nearly everywhere. Hardly any of it is used, but
+/// the kernel counts all of it as private writable memory.
+const THREAD_STACK: u64 = 8 << 20;
+
+/// Kernel limits of each process. The stacks of all threads that a run may have come on top of its memory, so that a
+/// program with many threads meets the limit of processes; memory that is really used is counted for the whole run.
 pub(super) fn resource_limits(limits: &Limits, own_processes: u64) -> ResourceLimits {
+    let stacks = limits.processes.saturating_mul(THREAD_STACK);
     ResourceLimits {
-        data: Some(limits.memory),
+        data: Some(limits.memory.saturating_add(stacks)),
         processes: Some(ProcessLimit::Whole(limits.processes + own_processes)),
         open_files: Some(limits.open_files),
         file_size: Some(limits.disk),

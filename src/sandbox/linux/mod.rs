@@ -25,7 +25,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::facts::{Backend, Facts, LayerState, LayerStatus, Refusal, Tier};
+use super::facts::{Backend, Facts, LayerState, LayerStatus, Part, Refusal, Tier};
 use super::spec::{Access, Limits, MountSource, Role, SandboxSpec};
 use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
 use crate::seccomp::folder::OwnPolicy;
@@ -38,6 +38,9 @@ use private_folder::PrivateFolder;
 use users::{User, Users};
 use waiting::{Terms, Waiter};
 
+/// By how many processes the kernel's own limit is above that of a control group.
+const BEHIND_A_GROUP: u64 = 16;
+
 /// The native backend on this machine.
 pub struct LinuxSandbox {
     launchers: Launchers,
@@ -47,7 +50,7 @@ pub struct LinuxSandbox {
     /// Where control groups for runs are made, or why they cannot be.
     groups: Result<Groups, String>,
     facts: Facts,
-    /// Why the next better tier cannot be had.
+    /// Why there is no full tier.
     shortfall: Option<Refusal>,
     /// Why the server cannot connect for runs, where it cannot.
     outbound: Result<(), String>,
@@ -185,9 +188,11 @@ impl LinuxSandbox {
         let mut watch = WatchPlan::default();
         if let Ok(groups) = &self.groups {
             plan.groups = Some(groups.plan(limits));
-            if matches!(plan.limits.processes, Some(ProcessLimit::Beside(_))) {
-                plan.limits.processes = None;
-            }
+            // The group is exact and tells that it was reached: the kernel's limit stands behind it.
+            plan.limits.processes = match plan.limits.processes {
+                Some(ProcessLimit::Whole(number)) => Some(ProcessLimit::Whole(number + BEHIND_A_GROUP)),
+                _ => None,
+            };
         } else {
             watch.memory = Some(limits.memory);
             watch.processes = Some(limits.processes);
@@ -246,6 +251,10 @@ impl Sandbox for LinuxSandbox {
         self.shortfall.as_ref()
     }
 
+    fn parts(&self) -> Vec<Part> {
+        observe::parts(self.shortfall.as_ref(), &self.groups)
+    }
+
     fn carries(&self, limits: &Limits) -> Result<(), Refusal> {
         let missing = match &self.groups {
             _ if limits.cpu_percent.is_none() => return Ok(()),
@@ -255,8 +264,7 @@ impl Sandbox for LinuxSandbox {
         };
         Err(Refusal {
             reason: format!("--cpu-limit needs a control group ({missing})"),
-            remedy: "Start the server by systemd-run --user --scope -p Delegate=yes, as root, or without --cpu-limit"
-                .to_owned(),
+            remedy: format!("{}, or without --cpu-limit", groups::REMEDY),
         })
     }
 

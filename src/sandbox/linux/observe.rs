@@ -4,11 +4,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::diagnosis::Observed;
+use super::diagnosis::{self, Observed};
+use super::groups::{self, Groups};
+use super::lower::SCOPES_SINCE;
 use super::mode::Caller;
 use super::users::Users;
 use crate::launcher::sys;
 use crate::sandbox::StartError;
+use crate::sandbox::facts::{CONTROL_GROUPS, LayerState, Part, Refusal};
 
 /// What a server of root becomes another user and builds a sandbox with: numbers and names of `capabilities(7)`.
 const NEEDED_BY_ROOT: [(u32, &str); 4] =
@@ -39,6 +42,57 @@ pub fn caller() -> Caller {
     }
     let owner = fs::metadata("/proc/version").map_or(0, |about| about.uid());
     if owner == 0 { Caller::Root } else { Caller::ContainerRoot }
+}
+
+/// What sandboxes are made of, as this machine has it; `shortfall` is why there are no namespaces.
+pub fn parts(shortfall: Option<&Refusal>, groups: &Result<Groups, String>) -> Vec<Part> {
+    let namespaces = shortfall
+        .map_or_else(|| Part::there("namespaces", None), |refusal| Part::missing("namespaces", refusal));
+    vec![namespaces, landlock_part(), filter_part(), groups_part(groups)]
+}
+
+fn landlock_part() -> Part {
+    const NAME: &str = "landlock";
+    let seen = machine();
+    match seen.landlock {
+        Some(Ok(abi)) if abi < SCOPES_SINCE => Part {
+            name: NAME,
+            state: LayerState::Partial(format!("ABI {abi}, without scopes for signals and abstract sockets")),
+            remedy: Some("Use Linux 6.12 or newer".to_owned()),
+        },
+        Some(Ok(abi)) => Part::there(NAME, Some(format!("ABI {abi}"))),
+        _ => Part::missing(NAME, &diagnosis::without_landlock(&seen)),
+    }
+}
+
+fn filter_part() -> Part {
+    const NAME: &str = "seccomp";
+    match text("/proc/sys/kernel/seccomp/actions_avail") {
+        Some(actions) if actions.split(' ').any(|action| action == "user_notif") => Part::there(NAME, None),
+        Some(_) => Part {
+            name: NAME,
+            state: LayerState::Partial("nobody can be asked about a call".to_owned()),
+            remedy: Some("Use Linux 5.9 or newer".to_owned()),
+        },
+        None => Part {
+            name: NAME,
+            state: LayerState::Absent("the kernel does not tell of filters".to_owned()),
+            remedy: Some("Use a kernel with CONFIG_SECCOMP_FILTER".to_owned()),
+        },
+    }
+}
+
+fn groups_part(groups: &Result<Groups, String>) -> Part {
+    match groups {
+        Ok(groups) => Part::there(CONTROL_GROUPS, Some(groups.in_words())),
+        Err(reason) => Part {
+            name: CONTROL_GROUPS,
+            state: LayerState::Partial(format!(
+                "{reason}: memory and processes are watched instead, processor time cannot be limited"
+            )),
+            remedy: Some(groups::REMEDY.to_owned()),
+        },
+    }
 }
 
 fn machine() -> Observed {

@@ -100,6 +100,7 @@ impl LinuxSandbox {
 
     fn unusable(mut self, full: &Refusal, confined: &Refusal) -> Self {
         let tier = Err(diagnosis::nothing(full, confined));
+        self.shortfall = Some(full.clone());
         self.facts = Facts { backend: Backend::Native, tier, layers: Vec::new() };
         self
     }

@@ -34,6 +34,8 @@ pub struct Bounds {
     pub body_bytes: usize,
     /// Protocol sessions at the same time.
     pub sessions: usize,
+    /// Time after which a session's client has vanished whose last connection was lost.
+    pub absence: Duration,
 }
 
 impl Default for Bounds {
@@ -45,6 +47,7 @@ impl Default for Bounds {
             body: Duration::from_mins(1),
             body_bytes: crate::server::MAX_LINE,
             sessions: 512,
+            absence: Duration::from_secs(15),
         }
     }
 }

@@ -9,6 +9,7 @@
 mod address;
 mod connections;
 mod guard;
+mod presence;
 mod service;
 mod token;
 
@@ -23,6 +24,7 @@ use crate::settings::Settings;
 pub use address::{Address, AddressError, Listener};
 pub use connections::Bounds;
 pub use guard::Guard;
+pub use presence::Vanished;
 pub use token::{Token, TokenError};
 
 /// Path of the protocol.

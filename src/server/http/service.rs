@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::Bounds;
 use super::guard::{Guard, Refused};
+use super::presence::{Awaited, Presence};
 use super::{HEALTH, PATH};
 use crate::server::handler::Handler;
 use crate::server::message::{self, Refusal};
@@ -33,6 +34,7 @@ type Answer = Response<BoxBody<Bytes, Infallible>>;
 pub struct Service {
     protocol: StreamableHttpService<Handler, LocalSessionManager>,
     sessions: Arc<LocalSessionManager>,
+    presence: Presence,
     guard: Guard,
     bounds: Bounds,
 }
@@ -49,7 +51,7 @@ impl Service {
             .with_max_request_body_bytes(bounds.body_bytes)
             .with_cancellation_token(streams);
         let protocol = StreamableHttpService::new(move || Ok(handler.clone()), Arc::clone(&sessions), config);
-        Self { protocol, sessions, guard, bounds }
+        Self { protocol, sessions, presence: Presence::new(bounds.absence), guard, bounds }
     }
 
     /// Answers one request; `known` is called as soon as it has shown the token.
@@ -64,7 +66,7 @@ impl Service {
 
     async fn answer_parts(
         &self,
-        head: Parts,
+        mut head: Parts,
         body: Incoming,
         known: impl FnOnce(),
     ) -> Result<Answer, Answer> {
@@ -93,7 +95,16 @@ impl Service {
                 return Err(refuse_message(&refusal));
             }
         }
-        Ok(self.protocol.handle(Request::from_parts(head, Full::new(body))).await)
+        let session = head.headers.get(SESSION).and_then(|session| session.to_str().ok());
+        let waiting = session.map(|session| self.presence.enter(session));
+        if let Some(waiting) = &waiting {
+            head.extensions.insert(waiting.vanished());
+        }
+        let answer = self.protocol.handle(Request::from_parts(head, Full::new(body))).await;
+        Ok(match waiting {
+            Some(waiting) => answer.map(|body| Awaited::new(body, waiting).boxed()),
+            None => answer,
+        })
     }
 
     async fn read(&self, head: &Parts, body: Incoming) -> Result<Bytes, Answer> {

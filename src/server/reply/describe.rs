@@ -36,8 +36,8 @@ pub const OUTPUT: &str = "A file that a script left in output/.";
 /// The template of resources.
 pub const FILES: &str = "A file of a sandbox's working directory, whole or a piece of it.";
 
-/// Told once, at the start of a conversation; the most important first. At most 2,048 characters.
-pub const INSTRUCTIONS: &str = "\
+/// Told where scripts are run, the most important first.
+const SCRIPTS: &str = "\
 Runs Python scripts, each in a sandbox of its own that is thrown away after the run: no variables, files or installed \
 packages stay for the next call, and nothing of the user's files is visible.
 
@@ -55,18 +55,65 @@ end; the message says what to do.
 - `validate_script` finds wrong metadata and syntax errors without running anything; `check_environment` shows the \
 Python version, the sandbox, limits and network.";
 
-/// Told after that where stateful sandboxes are served.
-pub const STATEFUL: &str = "
+/// Told after that where stateful sandboxes are served, too.
+const STATEFUL: &str = "
 
 For work in several steps make a sandbox with `create_sandbox` and pass its session_id on: `execute_code` works like a \
 notebook cell there, and variables, files and installed packages stay until `close_sandbox`. Paths of files are relative \
 to its working directory.";
 
+/// Told where nothing but stateful sandboxes is served.
+const SANDBOXES: &str = "\
+Runs Python in stateful sandboxes: variables, files and installed packages stay from call to call until the sandbox is \
+closed or was not used for a while. Nothing of the user's files is visible inside.
+
+- Make a sandbox with `create_sandbox` and pass its session_id on. `execute_code` works like a notebook cell: the last \
+expression, open figures and `display()` are shown. `create_run_close` runs one cell where nothing has to stay.
+- Long output is cut, so print summaries; the whole is a resource.
+- Packages: `install_package`; pin versions where results must repeat. Do not call pip.
+- Paths of files are relative to the working directory; `upload_file` and `read_file` carry data in and out.
+- An exception is an ordinary result with its traceback. `isError` means that the code was not run to its end; the message \
+says what to do and whether variables are lost.
+- Code that takes longer than `timeout_seconds` is interrupted; variables are kept where it reacts to that.";
+
+/// Told once, at the start of a conversation: at most 2,048 characters, for the tools that are served and no others.
+pub fn instructions(served: &[&str]) -> String {
+    let (scripts, sandboxes) = (served.contains(&"execute_python"), served.contains(&"create_sandbox"));
+    match (scripts, sandboxes) {
+        (true, true) => format!("{SCRIPTS}{STATEFUL}"),
+        (true, false) => SCRIPTS.to_owned(),
+        (false, true) => SANDBOXES.to_owned(),
+        (false, false) => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::instructions;
+
     #[test]
-    fn instructions_fit_into_what_clients_show() {
-        let length = super::INSTRUCTIONS.chars().count() + super::STATEFUL.chars().count();
-        assert!(length <= 2048, "{length} characters");
+    fn instructions_fit_into_what_clients_show_and_name_no_tool_that_is_not_served() {
+        let scripts = ["execute_python", "check_environment", "validate_script"];
+        let sandboxes = [
+            "create_sandbox",
+            "close_sandbox",
+            "get_sandbox_status",
+            "execute_code",
+            "install_package",
+            "create_run_close",
+            "list_files",
+            "read_file",
+            "write_file",
+            "upload_file",
+            "delete_file",
+        ];
+        for served in [scripts.to_vec(), sandboxes.to_vec(), [&scripts[..], &sandboxes].concat()] {
+            let text = instructions(&served);
+            let length = text.chars().count();
+            assert!((500..=2048).contains(&length), "{length} characters");
+            for tool in scripts.iter().chain(&sandboxes) {
+                assert!(served.contains(tool) || !text.contains(&format!("`{tool}`")), "{tool}: {text}");
+            }
+        }
     }
 }

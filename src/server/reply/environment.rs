@@ -13,7 +13,7 @@ use super::{UNCONFINED, limits_in_words, notes_for, one_line, result};
 /// The answer of `check_environment`: nine lines that clients of old know, then ours.
 pub fn overview(overview: &Overview) -> CallToolResult {
     let layers = overview.layers.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let notes = overview.notes.iter().map(|note| one_line(note)).collect::<Vec<_>>();
+    let notes = notes(overview);
     let mut lines = vec![
         format!("Python version: {}", either(&overview.python)),
         format!("uv: {}", either(&overview.uv)),
@@ -31,10 +31,19 @@ pub fn overview(overview: &Overview) -> CallToolResult {
         lines.push(format!("Layers: {}", layers.join(", ")));
     }
     lines.extend(notes.iter().map(|note| format!("Note: {note}")));
-    result(lines.join("\n"), overview_fields(overview, &layers))
+    result(lines.join("\n"), overview_fields(overview, &layers, &notes))
 }
 
-fn overview_fields(overview: &Overview, layers: &[String]) -> Value {
+/// Why there is no better sandbox, and what else the user should know.
+fn notes(overview: &Overview) -> Vec<String> {
+    let better = overview
+        .shortfall
+        .as_ref()
+        .map(|better| format!("no better sandbox: {}. {}", better.reason, better.remedy));
+    better.iter().chain(&overview.notes).map(|note| one_line(note)).collect()
+}
+
+fn overview_fields(overview: &Overview, layers: &[String], notes: &[String]) -> Value {
     let mut fields = json!({
         "python": overview.python.as_ref().ok(),
         "uv": overview.uv.as_ref().ok(),
@@ -48,7 +57,7 @@ fn overview_fields(overview: &Overview, layers: &[String]) -> Value {
         "max_timeout": overview.max_timeout,
         "max_output_bytes": overview.max_output_bytes,
         "cache_warming": overview.warming,
-        "notes": notes_for(overview.tier.as_ref().ok().copied(), &overview.notes),
+        "notes": notes_for(overview.tier.as_ref().ok().copied(), notes),
     });
     let missing = [
         ("python", overview.python.as_ref().err().cloned()),

@@ -14,9 +14,12 @@ pub fn failure(error: &ExecutionError) -> CallToolResult {
     failed(kind.as_str().unwrap_or_default(), &error.message, &error.detail, &error.notes)
 }
 
+/// The kind of failure that arguments are.
+pub const WRONG_ARGUMENTS: &str = "invalid_arguments";
+
 /// Arguments that cannot be used.
 pub fn wrong_arguments(error: &ArgumentError) -> CallToolResult {
-    failed("invalid_arguments", &error.to_string(), "", &[])
+    failed(WRONG_ARGUMENTS, &error.to_string(), "", &[])
 }
 
 /// A call that was dropped because the server is ending.

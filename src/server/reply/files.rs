@@ -5,10 +5,14 @@ use serde_json::{Value, json};
 
 use super::result;
 use super::session::{resource, uri};
+use super::shown::{WIDTH, showable, width};
 use crate::session::SessionId;
 use crate::workspace::media::media_type;
 use crate::workspace::path::WorkPath;
 use crate::workspace::{EntryKind, FileBytes, Listing};
+
+/// What stands around the name of a file in a list: its size and kind, as fields.
+const AROUND: usize = 60;
 
 /// What a folder holds.
 pub fn files(folder: &WorkPath, listing: &Listing) -> CallToolResult {
@@ -21,8 +25,11 @@ pub fn files(folder: &WorkPath, listing: &Listing) -> CallToolResult {
     };
     let mut lines = Vec::new();
     let mut entries = Vec::new();
+    let mut room = WIDTH;
     for entry in &listing.entries {
         let name = entry.name.replace(char::is_control, "\u{fffd}");
+        let Some(left) = room.checked_sub(width(&name) + AROUND) else { break };
+        room = left;
         let mut fields = json!({"name": name, "type": word(entry.kind)});
         if entry.kind == EntryKind::File {
             fields["size"] = json!(entry.size);
@@ -32,11 +39,14 @@ pub fn files(folder: &WorkPath, listing: &Listing) -> CallToolResult {
         }
         entries.push(fields);
     }
+    let entries_shown = entries.len();
     let mut fields = json!({"path": path, "files": entries, "count": listing.count});
-    if listing.entries.len() < listing.count {
+    if entries_shown < listing.count {
         let more = if listing.more { "more than " } else { "" };
-        let note =
-            format!("the first {} of {more}{} entries are shown", listing.entries.len(), listing.count);
+        let note = format!(
+            "the first {entries_shown} of {more}{} entries are shown; execute_code can list the others",
+            listing.count
+        );
         lines.push(format!("--- note: {note} ---"));
         fields["notes"] = json!([note]);
     }
@@ -46,8 +56,8 @@ pub fn files(folder: &WorkPath, listing: &Listing) -> CallToolResult {
     result(lines.join("\n"), fields)
 }
 
-/// A file's content: text as it is, a picture as one, anything else as a link. At most `length` bytes of text and
-/// `picture` bytes of a picture.
+/// A file's content: text as it is, a picture as one, anything else as a link. At most `length` bytes of text, no more
+/// than clients take, and `picture` bytes of a picture.
 pub fn file_read(
     id: &SessionId,
     path: &WorkPath,
@@ -63,7 +73,7 @@ pub fn file_read(
     }
     bytes.truncate(length);
     match text_of(bytes, offset, size) {
-        Some((text, start)) => text_file(path, start, size, &text),
+        Some((text, start)) => text_file(id, path, start, size, &text[..showable(&text)]),
         None => binary_file(id, path, size),
     }
 }
@@ -84,15 +94,20 @@ fn text_of(mut bytes: Vec<u8>, offset: u64, size: u64) -> Option<(String, u64)> 
     Some((text, offset + cut as u64))
 }
 
-fn text_file(path: &WorkPath, offset: u64, size: u64, text: &str) -> CallToolResult {
+fn text_file(id: &SessionId, path: &WorkPath, offset: u64, size: u64, text: &str) -> CallToolResult {
     let end = offset + text.len() as u64;
     let mut fields = json!({"path": path.to_string(), "content": text, "size": size});
-    let whole = offset == 0 && end >= size;
-    let note = format!("bytes {offset} to {end} of {size}; go on with offset {end}");
     let mut answer = result(text.to_owned(), Value::Null);
-    if !whole {
+    if offset > 0 || end < size {
+        let more = if end < size { format!("; go on with offset {end}") } else { String::new() };
+        let note = if offset >= size {
+            format!("nothing is at offset {offset}: the file has {size} bytes")
+        } else {
+            format!("bytes {offset} to {end} of {size}{more}; all of it is the resource {}", uri(id, path))
+        };
         fields["notes"] = json!([note]);
         answer.content.push(ContentBlock::text(format!("--- note: {note} ---")));
+        answer.content.push(ContentBlock::resource_link(resource(id, path, size)));
     }
     answer.structured_content = Some(fields);
     answer

@@ -8,9 +8,17 @@ use crate::execution::output::OutputFile;
 use crate::workspace::media::{media_type, picture};
 
 use super::session::IN_PATH;
+use super::shown::width;
 
 /// What addresses of a script's files start with.
 pub const RUN_SCHEME: &str = "run://";
+
+/// What the names of files may take together in one result.
+const NAMES: usize = 8_000;
+/// What stands around a name.
+const AROUND: usize = 80;
+/// A picture with a longer name is not named in a note.
+const LONGEST_NAMED: usize = 300;
 
 /// Pictures of one result.
 const MOST_IMAGES: usize = 8;
@@ -26,14 +34,31 @@ pub fn run_file(run: u64, file: &OutputFile) -> Resource {
         .with_size(file.size)
 }
 
+/// Files that a result names; the others are in the list of resources.
+fn named(files: &[OutputFile]) -> &[OutputFile] {
+    let mut room = NAMES;
+    let fits = |file: &OutputFile| {
+        // In the address each byte may take three.
+        let left = room.checked_sub(4 * width(&file.path.to_string()) + AROUND);
+        room = left.unwrap_or(0);
+        left.is_some()
+    };
+    let number = files.iter().map(fits).take_while(|fits| *fits).count();
+    &files[..number]
+}
+
 /// A line for each file.
 pub fn lines(run: u64, files: &[OutputFile]) -> Vec<String> {
+    let all = files.len();
+    let files = named(files);
+    let more = (files.len() < all)
+        .then(|| format!("--- note: {} more files are in the list of resources ---", all - files.len()));
     let line = |file: &OutputFile| {
         let media = media_type(file.path.name());
         let place = if file.content.is_some() { uri(run, file) } else { "too large to be kept".to_owned() };
         format!("--- file: {} ({media}, {} bytes, {place}) ---", file.path, file.size)
     };
-    files.iter().map(line).collect()
+    files.iter().map(line).chain(more).collect()
 }
 
 /// The same for programs.
@@ -42,7 +67,40 @@ pub fn fields(run: u64, files: &[OutputFile]) -> Value {
         let kept = file.content.is_some().then(|| uri(run, file));
         json!({"path": file.path.to_string(), "bytes": file.size, "media_type": media_type(file.path.name()), "uri": kept})
     };
-    files.iter().map(fields).collect()
+    named(files).iter().map(fields).collect()
+}
+
+/// What is said of pictures that are not shown: those over `largest` bytes without a smaller one beside them, and those
+/// after the last that a result shows.
+pub fn unseen(files: &[OutputFile], largest: usize) -> Vec<String> {
+    let kinds = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+    let pictures = || files.iter().filter(|file| kinds.contains(&media_type(file.path.name())));
+    let smaller = |file: &OutputFile| {
+        let path = file.path.to_string();
+        let (stem, suffix) = path.rsplit_once('.').unwrap_or((&path, ""));
+        let wanted = format!("{stem}-small.{suffix}");
+        files.iter().any(|file| file.path.to_string() == wanted)
+    };
+    let large = pictures().filter(|file| file.size > largest as u64 && !smaller(file));
+    let mut notes: Vec<String> = large
+        .take(MOST_IMAGES)
+        .filter(|file| width(&file.path.to_string()) <= LONGEST_NAMED)
+        .map(|file| {
+            let (path, size) = (&file.path, file.size);
+            format!("{path} is not shown: its {size} bytes are more than the {largest} of a picture in a result; save it smaller")
+        })
+        .collect();
+    let shown = shown(files, largest).count();
+    if shown > MOST_IMAGES {
+        notes.push(format!("{MOST_IMAGES} of {shown} pictures are shown; the others are links"));
+    }
+    notes
+}
+
+/// Pictures that can be shown, by their content.
+fn shown(files: &[OutputFile], largest: usize) -> impl Iterator<Item = (&OutputFile, &'static str)> {
+    let small = files.iter().filter(move |file| file.size <= largest as u64);
+    small.filter_map(|file| Some((file, picture(file.content.as_deref()?)?)))
 }
 
 /// Adds pictures of at most `largest` bytes, and links. With pictures there are no fields: some clients show nothing
@@ -50,7 +108,7 @@ pub fn fields(run: u64, files: &[OutputFile]) -> Value {
 pub fn add(answer: &mut CallToolResult, run: u64, files: &[OutputFile], largest: usize) {
     use base64::Engine as _;
     let mut images = 0;
-    for file in files {
+    for file in named(files) {
         let Some(content) = file.content.as_deref() else { continue };
         let kind = picture(content).filter(|_| content.len() <= largest && images < MOST_IMAGES);
         if let Some(kind) = kind {
@@ -60,5 +118,47 @@ pub fn add(answer: &mut CallToolResult, run: u64, files: &[OutputFile], largest:
             answer.structured_content = None;
         }
         answer.content.push(ContentBlock::resource_link(run_file(run, file)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::path::WorkPath;
+
+    fn file(name: &str, content: &[u8]) -> OutputFile {
+        let path = WorkPath::file(name).unwrap_or_default();
+        OutputFile { path, size: content.len() as u64, content: Some(content.into()) }
+    }
+
+    #[test]
+    fn pictures_that_are_not_shown_are_told() {
+        let png = |name: &str, size: usize| file(name, &[&b"\x89PNG\r\n\x1a\n"[..], &vec![0; size]].concat());
+        let files = [
+            png("output/a.png", 10),
+            png("output/b.png", 500),
+            png("output/c.png", 500),
+            png("output/c-small.png", 5),
+        ];
+        let notes = unseen(&files, 100);
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(
+            notes[0].starts_with("output/b.png is not shown: its 508 bytes are more than the 100"),
+            "{notes:?}"
+        );
+        let many: Vec<_> = (0..12).map(|number| png(&format!("output/{number}.png"), 1)).collect();
+        assert_eq!(unseen(&many, 100), ["8 of 12 pictures are shown; the others are links"]);
+        assert_eq!(unseen(&[file("output/a.svg", &[b'<'; 500])], 100), [""; 0]);
+    }
+
+    #[test]
+    fn many_long_names_do_not_fill_a_result() {
+        let files: Vec<_> =
+            (0..100).map(|number| file(&format!("output/{number}{}", "\u{e4}".repeat(100)), b"x")).collect();
+        let lines = lines(1, &files);
+        let text = lines.join("\n");
+        assert!(width(&text) < 10_000 && lines.len() > 3, "{}", text.len());
+        assert!(text.ends_with("more files are in the list of resources ---"), "{text}");
+        assert_eq!(fields(1, &files).as_array().map(Vec::len), Some(lines.len() - 1));
     }
 }

@@ -60,7 +60,7 @@ pub fn unusable_id() -> ErrorData {
 
 /// A line over the limit.
 pub fn line_too_long(limit: usize) -> ErrorData {
-    let limit = super::Bytes(limit as u64);
+    let limit = crate::sandbox::limit::Bytes(limit as u64);
     ErrorData::invalid_request(
         format!("the line is longer than the limit of {limit}; send a shorter message"),
         None,

@@ -4,23 +4,25 @@ use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
 use crate::execution::ExecutionReport;
-use crate::sandbox::LimitHit;
 
-use super::shown::{Rest, Shown, Streams};
-use super::{Bytes, notes_for, output, result};
+use super::shown::{Shown, Streams};
+use super::{notes_for, output, result};
 
 /// Words and fields for one run. Where there are files, `run` is the number under which they can be read; pictures among
 /// them are shown up to `largest_image` bytes.
 pub fn report(
     report: &ExecutionReport,
-    Streams { stdout, stderr }: &Streams,
+    streams: &Streams,
     run: Option<u64>,
     largest_image: usize,
 ) -> CallToolResult {
+    let Streams { stdout, stderr } = streams;
     let signal = report.status.signal().filter(|_| !report.timed_out).map(signal_name);
     let mut notes = notes_for(Some(report.tier), &report.notes);
+    notes.extend(report.limit.map(|limit| format!("the server's flag {} allows more", limit.flag())));
     notes.extend(signal.iter().map(|signal| format!("ended by signal {signal}")));
-    notes.extend(stdout.notes("stdout", Rest::File).chain(stderr.notes("stderr", Rest::File)));
+    notes.extend(streams.notes());
+    notes.extend(output::unseen(&report.output, largest_image));
     let mut text = text(report, stdout, stderr, &notes);
     let mut fields = fields(report, stdout, stderr, &notes);
     if let Some(run) = run {
@@ -50,7 +52,7 @@ fn text(report: &ExecutionReport, stdout: &Shown, stderr: &Shown, notes: &[Strin
     if report.timed_out {
         parts.push("--- timed_out: true ---".to_owned());
     }
-    parts.extend(report.limit.map(|limit| format!("--- limit: {} ---", limit_in_words(limit))));
+    parts.extend(report.limit.map(|limit| format!("--- limit: {limit} ---")));
     parts.extend(notes.iter().map(|note| format!("--- note: {note} ---")));
     parts.join("\n")
 }
@@ -74,7 +76,7 @@ fn fields(report: &ExecutionReport, stdout: &Shown, stderr: &Shown, notes: &[Str
         "backend": report.backend,
         "tier": report.tier,
         "layers": report.layers.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "limit": report.limit.map(limit_in_words),
+        "limit": report.limit.map(|limit| limit.to_string()),
         "notes": notes,
     })
 }
@@ -82,14 +84,6 @@ fn fields(report: &ExecutionReport, stdout: &Shown, stderr: &Shown, notes: &[Str
 /// The exit code, 128 and the signal, or -9 after a timeout.
 fn exit_code(report: &ExecutionReport) -> i32 {
     if report.timed_out { -9 } else { report.status.code() }
-}
-
-fn limit_in_words(limit: LimitHit) -> String {
-    match limit {
-        LimitHit::Memory(bytes) => format!("memory {}", Bytes(bytes)),
-        LimitHit::Processes(number) => format!("processes {number}"),
-        LimitHit::Disk(bytes) => format!("disk {}", Bytes(bytes)),
-    }
 }
 
 /// Names of signals by their numbers inside a sandbox, which are the same whatever runs the server.

@@ -2,17 +2,14 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResult, ContentBlock, Resource};
+use rmcp::model::{CallToolResult, Resource};
 use serde_json::{Value, json};
 
-use crate::session::{
-    CellEnd, CellReport, FormBody, Installed, SessionError, SessionId, SessionStatus, Summary,
-};
+use crate::session::{Installed, SessionError, SessionId, SessionStatus, Summary};
 use crate::workspace::media::media_type;
 use crate::workspace::path::WorkPath;
 
 use super::failure::failed;
-use super::shown::{Rest, Shown, Streams, streams};
 use super::{one_line, result};
 
 /// What addresses of a sandbox's files start with.
@@ -96,135 +93,6 @@ pub fn status(status: &SessionStatus) -> CallToolResult {
     result(text, fields)
 }
 
-/// What came of a cell. `id` is none where the sandbox is closed already. At most about `limit` bytes of output are
-/// shown.
-pub fn cell(id: Option<&SessionId>, report: &CellReport, limit: usize) -> CallToolResult {
-    let Streams { stdout, stderr } = streams(&report.stdout, &report.stderr, limit);
-    let mut notes: Vec<String> = report.notes.iter().map(|note| one_line(note)).collect();
-    notes.extend(stdout.notes("stdout", Rest::Lost).chain(stderr.notes("stderr", Rest::Lost)));
-    let problem = problem(report);
-    let files: Vec<(&'static str, &WorkPath, u64)> = kept_files(report).collect();
-
-    let mut parts = Vec::new();
-    for (name, text) in [("stdout", &stdout.text), ("stderr", &stderr.text)] {
-        if !text.is_empty() {
-            parts.push(format!("--- {name} ---\n{text}"));
-        }
-    }
-    for shown in &report.results {
-        parts.push(format!("--- result ---\n{}", shown.text));
-        parts.extend(shown.forms.iter().filter_map(|form| match &form.body {
-            FormBody::Text(text) => Some(format!("--- result ({}) ---\n{text}", form.media)),
-            FormBody::File { .. } => None,
-        }));
-    }
-    parts.extend(files.iter().map(|(media, path, size)| {
-        let address = id.map_or_else(String::new, |id| format!(", {}", uri(id, path)));
-        format!("--- file: {path} ({media}, {size} bytes{address}) ---")
-    }));
-    if let Some(error) = &report.error {
-        parts.push(format!("--- error ---\n{}", error.traceback.trim_end()));
-    }
-    parts.extend(problem.iter().map(|(_, message)| format!("--- stopped: {message} ---")));
-    parts.extend(notes.iter().map(|note| format!("--- note: {note} ---")));
-    parts.push(format!("--- duration_ms: {} ---", report.duration.as_millis()));
-    if id.is_none() {
-        parts.push("--- sandbox: created and closed ---".to_owned());
-    }
-
-    let fields = cell_fields(id, report, (&stdout, &stderr), &notes);
-    let mut answer = result(parts.join("\n"), fields);
-    answer.is_error = Some(problem.is_some());
-    add_pictures(&mut answer, id, report);
-    answer
-}
-
-/// What ended a cell from outside: a word for programs and one for people.
-fn problem(report: &CellReport) -> Option<(&'static str, String)> {
-    match &report.end {
-        CellEnd::Finished => None,
-        CellEnd::Interrupted(after) => {
-            Some(("interrupted", format!("interrupted after {} s; variables are kept", after.as_secs())))
-        }
-        CellEnd::Lost { how, timed_out } => {
-            let late = if *timed_out {
-                "the time was up and the code did not react to an interrupt, so "
-            } else {
-                ""
-            };
-            Some(("state_lost", format!("{late}{how}")))
-        }
-    }
-}
-
-fn kept_files(report: &CellReport) -> impl Iterator<Item = (&'static str, &WorkPath, u64)> {
-    let forms = report.results.iter().flat_map(|shown| &shown.forms);
-    forms.filter_map(|form| match &form.body {
-        FormBody::File { path, size, .. } => Some((form.media, path, *size)),
-        FormBody::Text(_) => None,
-    })
-}
-
-fn cell_fields(
-    id: Option<&SessionId>,
-    report: &CellReport,
-    (stdout, stderr): (&Shown, &Shown),
-    notes: &[String],
-) -> Value {
-    let results = report.results.iter().map(|shown| {
-        let mut value = json!({"text": shown.text});
-        for form in &shown.forms {
-            value[form.media] = match &form.body {
-                FormBody::Text(text) => json!(text),
-                FormBody::File { path, size, .. } => {
-                    json!({"path": path.to_string(), "uri": id.map(|id| uri(id, path)), "bytes": size})
-                }
-            };
-        }
-        value
-    });
-    let problem = problem(report);
-    let error = match (&report.error, &problem) {
-        (Some(error), _) => {
-            json!({"name": error.name, "value": error.value, "traceback": error.traceback})
-        }
-        (None, Some((name, message))) => json!({"name": name, "value": message, "traceback": ""}),
-        (None, None) => Value::Null,
-    };
-    let mut fields = json!({
-        "logs": {"stdout": stdout.text, "stderr": stderr.text},
-        "results": results.collect::<Vec<_>>(),
-        "error": error,
-        "duration_ms": u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
-        "notes": notes,
-    });
-    if let Some((word, message)) = problem {
-        fields["stopped"] = json!({"how": word, "message": message});
-    }
-    if id.is_none() {
-        fields["sandbox_status"] = json!("created and closed");
-        fields["sandbox_closed"] = json!(true);
-        fields["sandbox_removed"] = json!(true);
-    }
-    fields
-}
-
-/// Pictures, and links to the files behind them. With pictures there are no fields: some clients show nothing else
-/// where there are fields.
-fn add_pictures(answer: &mut CallToolResult, id: Option<&SessionId>, report: &CellReport) {
-    let forms = report.results.iter().flat_map(|shown| &shown.forms);
-    for form in forms {
-        let FormBody::File { path, size, preview } = &form.body else { continue };
-        if let Some((media, base64)) = preview {
-            answer.content.push(ContentBlock::image(base64.clone(), *media));
-            answer.structured_content = None;
-        }
-        if let Some(id) = id {
-            answer.content.push(ContentBlock::resource_link(resource(id, path, *size)));
-        }
-    }
-}
-
 /// Packages are there.
 pub fn installed(package: &str, installed: &Installed) -> CallToolResult {
     let list =
@@ -251,12 +119,9 @@ pub fn installed(package: &str, installed: &Installed) -> CallToolResult {
     result(output, fields)
 }
 
-/// A call that could not be carried out.
+/// A call that could not be carried out. What the execution room says of itself is [`super::failure`]'s.
 pub fn session_failure(error: &SessionError) -> CallToolResult {
-    match error {
-        SessionError::Execution(error) => super::failure(error),
-        other => failed(other.kind(), &other.to_string(), "", &[]),
-    }
+    failed(error.kind(), &error.to_string(), "", &[])
 }
 
 /// A resource that cannot be read.

@@ -4,9 +4,10 @@ use crate::execution::output::OutputFile;
 use crate::execution::report::Captured;
 use crate::workspace::path::WorkPath;
 
-/// Characters that both streams of one result may take together, as JSON writes them. Clients cut results of 50,000;
-/// markers, notes and fields need the rest.
-const WIDTH: usize = 40_000;
+/// What the texts of one result may take together: characters as JSON writes them, and bytes of those that are not ASCII,
+/// since a model reads about as many tokens. Clients cut results of 50,000 characters or 25,000 tokens; markers, notes and
+/// fields need the rest.
+pub const WIDTH: usize = 40_000;
 /// What the words between head and tail take at most.
 const GAP: usize = 60;
 
@@ -18,9 +19,14 @@ pub struct Streams {
 
 /// Together they are cut to about `limit` bytes, and then to head and tail where that is still more than clients take.
 pub fn streams(stdout: &Captured, stderr: &Captured, limit: usize) -> Streams {
+    streams_within(stdout, stderr, limit, WIDTH)
+}
+
+/// The same where they may take no more than `room` together.
+pub fn streams_within(stdout: &Captured, stderr: &Captured, limit: usize, room: usize) -> Streams {
     let (out_share, err_share) = shares(limit, stdout.text.len(), stderr.text.len());
     let (mut out, mut err) = (Shown::new(stdout, out_share), Shown::new(stderr, err_share));
-    let (out_share, err_share) = shares(WIDTH, width(&out.text), width(&err.text));
+    let (out_share, err_share) = shares(room, width(&out.text), width(&err.text));
     out.narrow(out_share);
     err.narrow(err_share);
     Streams { stdout: out, stderr: err }
@@ -29,26 +35,42 @@ pub fn streams(stdout: &Captured, stderr: &Captured, limit: usize) -> Streams {
 impl Streams {
     /// Those of which the middle is not shown, as files that can be read.
     pub fn files(&self) -> Vec<OutputFile> {
-        let file = |(name, shown): (&str, &Shown)| {
-            let (text, _) = shown.whole.as_ref()?;
-            let path = WorkPath::file(&file_of(name)).ok()?;
-            Some(OutputFile { path, size: text.len() as u64, content: Some(text.as_bytes().into()) })
-        };
-        [("stdout", &self.stdout), ("stderr", &self.stderr)].into_iter().filter_map(file).collect()
+        let named = [("stdout", &self.stdout), ("stderr", &self.stderr)];
+        named.into_iter().filter_map(|(name, shown)| file(name, &shown.whole.as_ref()?.0)).collect()
     }
+
+    /// What is missing of them, and where it is.
+    pub fn notes(&self) -> impl Iterator<Item = String> {
+        self.stdout.notes("stdout").chain(self.stderr.notes("stderr"))
+    }
+}
+
+/// A text that a result does not show whole, as a file that can be read.
+pub fn file(name: &str, text: &str) -> Option<OutputFile> {
+    let path = WorkPath::file(&file_of(name)).ok()?;
+    Some(OutputFile { path, size: text.len() as u64, content: Some(text.as_bytes().into()) })
 }
 
 fn file_of(name: &str) -> String {
     format!("{name}.txt")
 }
 
-/// Where an agent finds what is left out.
-#[derive(Clone, Copy)]
-pub enum Rest {
-    /// In a file of the result.
-    File,
-    /// Nowhere.
-    Lost,
+/// Head and tail of a text that is wider than `share`, and the bytes between them that are left out: two thirds of what
+/// stays are its head.
+pub fn narrowed(text: &str, share: usize) -> Option<(String, usize)> {
+    if width(text) <= share {
+        return None;
+    }
+    let room = share.saturating_sub(GAP);
+    let head = fitting(text.chars(), room * 2 / 3);
+    let tail = text.len() - fitting(text[head..].chars().rev(), room / 3);
+    let out = tail - head;
+    Some((format!("{}\n... [{out} bytes left out] ...\n{}", &text[..head], &text[tail..]), out))
+}
+
+/// Bytes at the start of a text that a result can show.
+pub fn showable(text: &str) -> usize {
+    fitting(text.chars(), WIDTH)
 }
 
 /// A stream as it is shown.
@@ -75,17 +97,11 @@ impl Shown {
         Self { text: format!("{}{marker}", &stream.text[..end]), total, cut, kept: end, whole: None }
     }
 
-    /// Leaves the middle out where the text is wider than `share`: two thirds of what stays are its head.
+    /// Leaves the middle out where the text is wider than `share`.
     fn narrow(&mut self, share: usize) {
-        if width(&self.text) <= share {
-            return;
+        if let Some((text, out)) = narrowed(&self.text, share) {
+            self.whole = Some((std::mem::replace(&mut self.text, text), out));
         }
-        let room = share.saturating_sub(GAP);
-        let head = fitting(self.text.chars(), room * 2 / 3);
-        let tail = self.text.len() - fitting(self.text[head..].chars().rev(), room / 3);
-        let out = tail - head;
-        let text = format!("{}\n... [{out} bytes left out] ...\n{}", &self.text[..head], &self.text[tail..]);
-        self.whole = Some((std::mem::replace(&mut self.text, text), out));
     }
 
     /// Whether anything is missing.
@@ -93,17 +109,12 @@ impl Shown {
         self.cut || self.whole.is_some()
     }
 
-    /// What is missing, and where it is.
-    pub fn notes(&self, name: &str, rest: Rest) -> impl Iterator<Item = String> {
+    fn notes(&self, name: &str) -> impl Iterator<Item = String> {
         let shown = if self.whole.is_some() { "were kept" } else { "are shown" };
         let cut =
             self.cut.then(|| format!("{name}: the first {} of {} bytes {shown}", self.kept, self.total));
         let middle = self.whole.as_ref().map(|(_, out)| {
-            let place = match rest {
-                Rest::File => format!("{} has them", file_of(name)),
-                Rest::Lost => "write long output to a file and read that".to_owned(),
-            };
-            format!("{name}: {out} bytes of its middle are left out; {place}")
+            format!("{name}: {out} bytes of its middle are left out; {} has them", file_of(name))
         });
         cut.into_iter().chain(middle)
     }
@@ -124,8 +135,8 @@ fn shares(limit: usize, out: usize, err: usize) -> (usize, usize) {
     }
 }
 
-/// Characters of a text in JSON.
-fn width(text: &str) -> usize {
+/// What a text takes; see [`WIDTH`].
+pub fn width(text: &str) -> usize {
     text.chars().map(written).sum()
 }
 
@@ -133,7 +144,7 @@ fn written(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         '\0'..'\u{20}' | '\u{2028}' | '\u{2029}' => 6,
-        _ => 1,
+        other => other.len_utf8(),
     }
 }
 
@@ -178,7 +189,7 @@ mod tests {
         let shown = Shown::new(&stream, 2048);
         assert!(shown.text.ends_with("\u{e4}\n... [truncated at 2KB]"));
         assert!((2046..=2048).contains(&shown.text.len()), "{}", shown.text.len());
-        let notes: Vec<_> = shown.notes("stdout", Rest::Lost).collect();
+        let notes: Vec<_> = shown.notes("stdout").collect();
         assert_eq!(notes, ["stdout: the first 2024 of 9000 bytes are shown"]);
     }
 
@@ -189,7 +200,7 @@ mod tests {
             let both = streams(&stream, &stream, 1 << 20);
             let files = both.files();
             let Streams { stdout: out, stderr: err } = both;
-            let length = serde_json::json!([out.text, err.text]).to_string().chars().count();
+            let length = serde_json::json!([out.text, err.text]).to_string().len();
             assert!((30_000..=WIDTH + 20).contains(&length), "{piece:?}: {length}");
             assert!(out.text.starts_with(piece) && out.text.ends_with(piece), "{piece:?}");
             assert!(files.iter().all(|file| file.content.as_deref() == Some(stream.text.as_bytes())));

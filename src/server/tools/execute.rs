@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::ErrorData;
-use rmcp::model::{CallToolResult, ReadResourceResult, Resource, ResourceTemplate, Tool};
+use rmcp::model::{CallToolResult, Tool};
 use serde_json::json;
 
 use crate::environment::PythonVersion;
@@ -15,7 +14,7 @@ use crate::server::reply;
 use crate::settings::Settings;
 
 use super::runs::Runs;
-use super::{Call, Family, Reach, annotations, tool};
+use super::{Call, Family, Reach, annotations, reach_of_scripts, tool};
 
 const EXECUTE: &str = "execute_python";
 const CHECK: &str = "check_environment";
@@ -25,21 +24,23 @@ const VALIDATE: &str = "validate_script";
 pub struct ExecuteTools {
     executor: Arc<dyn Execute>,
     timeouts: Seconds,
+    reach: Reach,
     max_output_bytes: usize,
     max_image_bytes: usize,
-    runs: Runs,
+    runs: Arc<Runs>,
     python: PythonVersion,
 }
 
 impl ExecuteTools {
-    /// Tools that hand their work to `executor`.
-    pub fn new(executor: Arc<dyn Execute>, settings: &Settings) -> Self {
+    /// Tools that hand their work to `executor` and files to `runs`.
+    pub fn new(executor: Arc<dyn Execute>, runs: Arc<Runs>, settings: &Settings) -> Self {
         Self {
             executor,
+            reach: reach_of_scripts(settings),
             timeouts: Seconds { default: settings.default_timeout, max: settings.max_timeout },
             max_output_bytes: settings.max_output_bytes,
             max_image_bytes: settings.sessions.max_image_bytes,
-            runs: Runs::default(),
+            runs,
             python: settings.python.unwrap_or(PythonVersion::DEFAULT),
         }
     }
@@ -69,7 +70,8 @@ impl ExecuteTools {
         Ok(match result {
             Ok(mut report) => {
                 let streams = reply::streams(&report.stdout, &report.stderr, self.max_output_bytes);
-                report.output.extend(streams.files());
+                // What is left out of the text is named before what the script left.
+                report.output.splice(0..0, streams.files());
                 let run = self.runs.keep(&report.output);
                 reply::report(&report, &streams, run, self.max_image_bytes)
             }
@@ -110,7 +112,7 @@ impl Family for ExecuteTools {
         });
         vec![
             tool(EXECUTE, "Run Python", reply::describe::EXECUTE, execute)
-                .with_annotations(annotations(Reach::World)),
+                .with_annotations(annotations(self.reach)),
             tool(CHECK, "Environment", reply::describe::CHECK, json!({"type": "object"}))
                 .with_annotations(annotations(Reach::Reading)),
             tool(VALIDATE, "Validate script", reply::describe::VALIDATE, validate)
@@ -118,28 +120,18 @@ impl Family for ExecuteTools {
         ]
     }
 
-    fn resources(&self) -> BoxFuture<'_, Vec<Resource>> {
-        Box::pin(std::future::ready(self.runs.list()))
-    }
-
-    fn templates(&self) -> Vec<ResourceTemplate> {
-        let template = format!("{}{{run}}/{{+path}}", reply::RUN_SCHEME);
-        vec![ResourceTemplate::new(template, "script output").with_description(reply::describe::OUTPUT)]
-    }
-
-    fn read<'a>(&'a self, uri: &'a str) -> Option<BoxFuture<'a, Result<ReadResourceResult, ErrorData>>> {
-        let ours = uri.starts_with(reply::RUN_SCHEME);
-        ours.then(|| Box::pin(std::future::ready(self.runs.read(uri))) as BoxFuture<'a, _>)
-    }
-
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult> {
         Box::pin(async move {
+            let audit = call.audit;
             let result = match call.tool {
                 EXECUTE => self.execute(call).await,
                 VALIDATE => self.validate(call).await,
                 _ => self.check(call).await,
             };
-            result.unwrap_or_else(|error| reply::wrong_arguments(&error))
+            result.unwrap_or_else(|error| {
+                audit.failure(reply::WRONG_ARGUMENTS);
+                reply::wrong_arguments(&error)
+            })
         })
     }
 }

@@ -7,6 +7,8 @@ mod resources;
 mod runs;
 mod sandbox;
 
+use std::sync::Arc;
+
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, JsonObject, ReadResourceResult, Resource, ResourceTemplate, Tool, ToolAnnotations,
@@ -16,6 +18,7 @@ use super::Services;
 use crate::audit::Entry;
 use crate::execution::ProgressSink;
 use crate::sandbox::BoxFuture;
+use crate::sandbox::spec::Access;
 use crate::server::gate::Gate;
 use crate::settings::{Settings, ToolFamily};
 
@@ -62,12 +65,14 @@ pub fn families(services: Services, settings: &Settings) -> Vec<Box<dyn Family>>
     let mut families: Vec<Box<dyn Family>> = Vec::new();
     #[cfg(feature = "conformance")]
     families.push(Box::new(fixtures::Fixtures));
+    let runs = Arc::new(runs::Runs::default());
     if settings.tools.contains(&ToolFamily::Execute) {
-        families.push(Box::new(execute::ExecuteTools::new(services.executor, settings)));
+        families.push(Box::new(execute::ExecuteTools::new(services.executor, Arc::clone(&runs), settings)));
     }
     if let Some(sessions) = services.sessions.filter(|_| settings.tools.contains(&ToolFamily::Sandbox)) {
-        families.push(Box::new(sandbox::SandboxTools::new(sessions, settings)));
+        families.push(Box::new(sandbox::SandboxTools::new(sessions, Arc::clone(&runs), settings)));
     }
+    families.push(Box::new(runs::RunFiles(runs)));
     families
 }
 
@@ -76,16 +81,37 @@ pub fn families(services: Services, settings: &Settings) -> Vec<Box<dyn Family>>
 enum Reach {
     /// It changes nothing and asks nobody.
     Reading,
-    /// It changes a sandbox and nothing else.
-    Sandbox,
-    /// It runs code that may use the network; what it changes is thrown away.
-    World,
+    /// It adds to a sandbox, another time once more.
+    Adding,
+    /// It replaces or removes something in a sandbox; a second time changes nothing more.
+    Replacing,
+    /// It runs code that may use the network, and leaves nothing behind.
+    Passing,
+    /// It runs code that may use the network and change what is there: in its sandbox, or in a folder of the user's that is
+    /// shown to it for writing.
+    Changing,
+    /// It fetches packages into a sandbox.
+    Fetching,
 }
 
 fn annotations(reach: Reach) -> ToolAnnotations {
-    let reading = matches!(reach, Reach::Reading);
-    let world = matches!(reach, Reach::World);
-    ToolAnnotations::from_raw(None, Some(reading), Some(false), Some(reading), Some(world))
+    use Reach::{Adding, Changing, Fetching, Passing, Reading, Replacing};
+    let (destructive, idempotent, open) = match reach {
+        Reading => (false, true, false),
+        Adding => (false, false, false),
+        Replacing => (true, true, false),
+        Passing => (false, false, true),
+        Changing => (true, false, true),
+        Fetching => (false, true, true),
+    };
+    let reading = matches!(reach, Reading);
+    ToolAnnotations::from_raw(None, Some(reading), Some(destructive), Some(idempotent), Some(open))
+}
+
+/// What a script in a sandbox of its own can touch.
+fn reach_of_scripts(settings: &Settings) -> Reach {
+    let writable = settings.mounts.iter().any(|mount| mount.access == Access::ReadWrite);
+    if writable { Reach::Changing } else { Reach::Passing }
 }
 
 fn tool(name: &'static str, title: &str, description: &'static str, schema: serde_json::Value) -> Tool {

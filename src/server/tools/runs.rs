@@ -1,15 +1,18 @@
-//! What scripts left in `output/`, kept in memory for a while so that it can be read as resources: `run://N/PATH`.
+//! What scripts left in `output/`, and output that a result does not show whole: kept in memory for a while so that it can
+//! be read as resources: `run://N/PATH`.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use rmcp::ErrorData;
-use rmcp::model::{ReadResourceResult, Resource, ResourceContents};
+use rmcp::model::{CallToolResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, Tool};
 
+use super::{Call, Family};
 use crate::execution::output::OutputFile;
+use crate::sandbox::BoxFuture;
 use crate::server::reply;
 use crate::workspace::media::media_type;
 
@@ -76,6 +79,33 @@ impl Runs {
             _ => ResourceContents::blob(STANDARD.encode(content), uri),
         };
         Ok(ReadResourceResult::new(vec![contents.with_mime_type(media_type(&path))]))
+    }
+}
+
+/// The family that serves them: it has no tools, those of the others keep files.
+pub struct RunFiles(pub Arc<Runs>);
+
+impl Family for RunFiles {
+    fn tools(&self) -> Vec<Tool> {
+        Vec::new()
+    }
+
+    fn call<'a>(&'a self, _call: Call<'a>) -> BoxFuture<'a, CallToolResult> {
+        unreachable!("only tools that a family names are called")
+    }
+
+    fn resources(&self) -> BoxFuture<'_, Vec<Resource>> {
+        Box::pin(std::future::ready(self.0.list()))
+    }
+
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        let template = format!("{}{{run}}/{{+path}}", reply::RUN_SCHEME);
+        vec![ResourceTemplate::new(template, "script output").with_description(reply::describe::OUTPUT)]
+    }
+
+    fn read<'a>(&'a self, uri: &'a str) -> Option<BoxFuture<'a, Result<ReadResourceResult, ErrorData>>> {
+        let ours = uri.starts_with(reply::RUN_SCHEME);
+        ours.then(|| Box::pin(std::future::ready(self.0.read(uri))) as BoxFuture<'a, _>)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Stateful sandboxes: made, used from call to call, and closed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -8,18 +9,20 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ReadResourceResult, Resource, ResourceTemplate, Tool};
 use serde_json::{Value, json};
 
+use crate::audit::Entry;
 use crate::execution::ProgressSink;
 use crate::sandbox::BoxFuture;
 use crate::script::Requirement;
 use crate::server::arguments::{ArgumentError, Arguments, Seconds};
 use crate::server::reply::{self, describe};
-use crate::session::{SessionError, SessionId, Sessions};
+use crate::session::{CellReport, SessionError, SessionId, Sessions};
 use crate::settings::Settings;
 use crate::workspace::path::WorkPath;
 use crate::workspace::{FileError, LARGEST_PIECE, Piece};
 
 use super::resources;
-use super::{Call, Family, Reach, annotations, tool};
+use super::runs::Runs;
+use super::{Call, Family, Reach, annotations, reach_of_scripts, tool};
 
 const CREATE: &str = "create_sandbox";
 const CLOSE: &str = "close_sandbox";
@@ -36,7 +39,10 @@ const DELETE: &str = "delete_file";
 /// The family.
 pub struct SandboxTools {
     sessions: Sessions,
+    runs: Arc<Runs>,
     timeouts: Seconds,
+    /// What code can touch that leaves no sandbox behind.
+    reach: Reach,
     /// Bytes of text in one result.
     max_text: usize,
     max_image_bytes: usize,
@@ -68,19 +74,23 @@ fn file(text: &str) -> Result<WorkPath, FileError> {
 }
 
 impl SandboxTools {
-    /// Tools for these sessions.
-    pub fn new(sessions: Sessions, settings: &Settings) -> Self {
+    /// Tools for these sessions; output that a result does not show whole goes to `runs`.
+    pub fn new(sessions: Sessions, runs: Arc<Runs>, settings: &Settings) -> Self {
         Self {
             sessions,
+            runs,
+            reach: reach_of_scripts(settings),
             timeouts: Seconds { default: settings.default_timeout, max: settings.max_timeout },
             max_text: settings.max_output_bytes,
             max_image_bytes: settings.sessions.max_image_bytes,
         }
     }
 
-    async fn create(&self, mut given: Arguments<'_>) -> Answer {
+    async fn create(&self, mut given: Arguments<'_>, audit: &Entry) -> Answer {
         let id = given.optional_text("session_id")?.map(|id| id.parse()).transpose()?;
-        Ok(reply::created(&self.sessions.create(id).await?))
+        let made = self.sessions.create(id).await?;
+        audit.session(made.id.as_str());
+        Ok(reply::created(&made))
     }
 
     async fn close(&self, mut given: Arguments<'_>) -> Answer {
@@ -96,30 +106,36 @@ impl SandboxTools {
         }
     }
 
-    async fn run(&self, mut given: Arguments<'_>) -> Answer {
+    async fn run(&self, mut given: Arguments<'_>, progress: ProgressSink, audit: &Entry) -> Answer {
         let id = session_id(&mut given)?;
         let (code, (seconds, lowered)) =
             (given.text("code")?, given.seconds("timeout_seconds", self.timeouts)?);
-        let mut report = self.sessions.run(&id, code, Duration::from_secs(seconds)).await?;
+        let mut report = self.sessions.run(&id, code, Duration::from_secs(seconds), progress).await?;
         report.notes.extend(lowered);
-        Ok(reply::cell(Some(&id), &report, self.max_text))
+        write_down(audit, &report);
+        let fitted = reply::Fitted::new(report, self.max_text);
+        Ok(reply::cell(Some(&id), &fitted, self.runs.keep(&fitted.files)))
     }
 
-    async fn run_once(&self, mut given: Arguments<'_>) -> Answer {
+    async fn run_once(&self, mut given: Arguments<'_>, progress: ProgressSink, audit: &Entry) -> Answer {
         let (code, (seconds, lowered)) =
             (given.text("code")?, given.seconds("timeout_seconds", self.timeouts)?);
-        let mut report = self.sessions.run_once(code, Duration::from_secs(seconds)).await?;
+        let (mut report, left) = self.sessions.run_once(code, Duration::from_secs(seconds), progress).await?;
         report.notes.extend(lowered);
-        Ok(reply::cell(None, &report, self.max_text))
+        write_down(audit, &report);
+        let mut fitted = reply::Fitted::new(report, self.max_text);
+        fitted.files.extend(left);
+        Ok(reply::cell(None, &fitted, self.runs.keep(&fitted.files)))
     }
 
-    async fn install(&self, mut given: Arguments<'_>, progress: ProgressSink) -> Answer {
+    async fn install(&self, mut given: Arguments<'_>, progress: ProgressSink, audit: &Entry) -> Answer {
         let id = session_id(&mut given)?;
         let names = given.one_or_more("package_name")?;
         let (seconds, lowered) = given.seconds("timeout_seconds", self.timeouts)?;
         let packages = requirements(&names)?;
         let timeout = Duration::from_secs(seconds);
         let mut installed = self.sessions.install(&id, packages, timeout, progress).await?;
+        audit.environment(&installed.environment);
         installed.notes.extend(lowered);
         Ok(reply::installed(&names.join(" "), &installed))
     }
@@ -129,7 +145,7 @@ impl SandboxTools {
         let path = given.optional_text("path")?.unwrap_or_default();
         let folder = WorkPath::parse(&path).map_err(FileError::from)?;
         let shown = folder.clone();
-        let list = move |files: std::sync::Arc<dyn crate::workspace::Workspace>| -> BoxFuture<'static, _> {
+        let list = move |files: Arc<dyn crate::workspace::Workspace>| -> BoxFuture<'static, _> {
             Box::pin(async move { files.list(&folder).await })
         };
         let listing = self.sessions.files(&id, list).await?;
@@ -202,17 +218,20 @@ impl SandboxTools {
 
     async fn dispatch(&self, call: Call<'_>) -> Answer {
         call.gate.client_reads().await;
-        let progress = call.progress;
-        let given = |tool, known| Arguments::new(tool, call.arguments, known);
-        match call.tool {
-            CREATE => self.create(given(CREATE, &["session_id"])?).await,
+        let Call { tool, arguments, progress, audit, .. } = call;
+        let given = |tool, known| Arguments::new(tool, arguments, known);
+        match tool {
+            CREATE => self.create(given(CREATE, &["session_id"])?, audit).await,
             CLOSE => self.close(given(CLOSE, &["session_id"])?).await,
             STATUS => self.status(given(STATUS, &["session_id"])?).await,
-            RUN => self.run(given(RUN, &["session_id", "code", "timeout_seconds"])?).await,
-            ONCE => self.run_once(given(ONCE, &["code", "timeout_seconds"])?).await,
+            RUN => {
+                let given = given(RUN, &["session_id", "code", "timeout_seconds"])?;
+                self.run(given, progress, audit).await
+            }
+            ONCE => self.run_once(given(ONCE, &["code", "timeout_seconds"])?, progress, audit).await,
             INSTALL => {
                 let given = given(INSTALL, &["session_id", "package_name", "timeout_seconds"])?;
-                self.install(given, progress).await
+                self.install(given, progress, audit).await
             }
             LIST => self.list(given(LIST, &["session_id", "path"])?).await,
             READ => self.read(given(READ, &["session_id", "file_path", "offset", "length"])?).await,
@@ -223,6 +242,18 @@ impl SandboxTools {
             }
             _ => self.delete(given(DELETE, &["session_id", "file_path"])?).await,
         }
+    }
+}
+
+/// What the audit log says of a cell beside what it was.
+fn write_down(audit: &Entry, report: &CellReport) {
+    if !report.environment.is_empty() {
+        audit.environment(&report.environment);
+    }
+    if let Some((how, _)) = reply::stopped(report) {
+        audit.failure(how);
+    } else if report.error.is_some() {
+        audit.failure("exception");
     }
 }
 
@@ -299,18 +330,18 @@ impl Family for SandboxTools {
         });
         let in_file = &["session_id", "file_path"];
         let tools = [
-            (CREATE, "Create sandbox", describe::CREATE, object(&id, &[]), Reach::Sandbox),
-            (CLOSE, "Close sandbox", describe::CLOSE, object(&id, &["session_id"]), Reach::Sandbox),
+            (CREATE, "Create sandbox", describe::CREATE, object(&id, &[]), Reach::Adding),
+            (CLOSE, "Close sandbox", describe::CLOSE, object(&id, &["session_id"]), Reach::Replacing),
             (STATUS, "Sandbox status", describe::STATUS, object(&id, &[]), Reach::Reading),
-            (RUN, "Execute code", describe::RUN, object(&code, &["session_id", "code"]), Reach::World),
+            (RUN, "Execute code", describe::RUN, object(&code, &["session_id", "code"]), Reach::Changing),
             (
                 INSTALL,
                 "Install package",
                 describe::INSTALL,
                 object(&install, &["session_id", "package_name"]),
-                Reach::World,
+                Reach::Fetching,
             ),
-            (ONCE, "Run once", describe::ONCE, object(&once, &["code"]), Reach::World),
+            (ONCE, "Run once", describe::ONCE, object(&once, &["code"]), self.reach),
             (LIST, "List files", describe::LIST, object(&list, &["session_id"]), Reach::Reading),
             (READ, "Read file", describe::READ, object(&read, in_file), Reach::Reading),
             (
@@ -318,16 +349,16 @@ impl Family for SandboxTools {
                 "Write file",
                 describe::WRITE,
                 object(&write, &["session_id", "file_path", "content"]),
-                Reach::Sandbox,
+                Reach::Replacing,
             ),
             (
                 UPLOAD,
                 "Upload file",
                 describe::UPLOAD,
                 object(&upload, &["session_id", "file_name", "file_content"]),
-                Reach::Sandbox,
+                Reach::Replacing,
             ),
-            (DELETE, "Delete file", describe::DELETE, object(&file, in_file), Reach::Sandbox),
+            (DELETE, "Delete file", describe::DELETE, object(&file, in_file), Reach::Replacing),
         ];
         let made = |(name, title, about, schema, reach)| {
             tool(name, title, about, schema).with_annotations(annotations(reach))
@@ -337,9 +368,20 @@ impl Family for SandboxTools {
 
     fn call<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, CallToolResult> {
         Box::pin(async move {
+            let audit = call.audit;
             self.dispatch(call).await.unwrap_or_else(|failure| match failure {
-                Failure::Arguments(error) => reply::wrong_arguments(&error),
-                Failure::Session(error) => reply::session_failure(&error),
+                Failure::Arguments(error) => {
+                    audit.failure(reply::WRONG_ARGUMENTS);
+                    reply::wrong_arguments(&error)
+                }
+                Failure::Session(SessionError::Execution(error)) => {
+                    audit.failure(error.kind);
+                    reply::failure(&error)
+                }
+                Failure::Session(error) => {
+                    audit.failure(error.kind());
+                    reply::session_failure(&error)
+                }
             })
         })
     }

@@ -11,6 +11,7 @@ import select
 import signal
 import struct
 import sys
+import time
 
 CHANNEL = 3
 CHUNK = 1 << 16
@@ -18,6 +19,11 @@ CHUNK = 1 << 16
 HIGH = 200
 # The server reads no longer lines from its client than a quarter of this.
 LARGEST_REQUEST = 1 << 26
+# Seconds between two lines that are told while a cell runs, and bytes among which the last one is looked for.
+LINE_GAP = 0.5
+RECENT = 4096
+# Seconds that shares of memory are looked up for.
+EXACT = 0.3
 
 
 def encode(message):
@@ -55,6 +61,8 @@ class Stream:
         self.descriptor = descriptor
         self.kept = bytearray()
         self.total = 0
+        # The end of what came since a line was told.
+        self.recent = b""
 
     def read(self, limit):
         """Reads what is there, at most two pipes full. False at the end of the stream."""
@@ -67,9 +75,21 @@ class Stream:
                 return False
             self.total += len(data)
             self.kept += data[: max(0, limit - len(self.kept))]
+            self.recent = (self.recent + data[-RECENT:])[-RECENT:]
         return True
 
+    def has_line(self):
+        return b"\n" in self.recent or b"\r" in self.recent
+
+    def last_line(self):
+        """The last complete line that was not told yet; progress bars end theirs with a carriage return."""
+        lines = self.recent.replace(b"\r", b"\n").split(b"\n")
+        self.recent = lines.pop()
+        whole = [line for line in lines if line.strip()]
+        return whole[-1].decode("utf-8", "replace")[:200] if whole else None
+
     def take(self):
+        self.recent = b""
         taken = {"text": self.kept.decode("utf-8", "replace"), "total": self.total}
         self.kept, self.total = bytearray(), 0
         return taken
@@ -98,6 +118,8 @@ class Supervisor:
         self.current = None
         self.lost = None
         self.root = None
+        # When the next line of the cell that runs may be told.
+        self.next_line = None
         self.cells = setup["cells"]
         self.wake, wake_end = pipe()
         for end in (self.wake, wake_end):
@@ -178,8 +200,24 @@ class Supervisor:
         reply = dict(reply, id=self.current, stdout=self.out.take(), stderr=self.err.take())
         if self.lost is not None:
             reply["lost"], self.lost = self.lost, None
-        self.current = None
+        self.current, self.next_line = None, None
         self.send(reply)
+
+    def line_due(self):
+        """Milliseconds until a line is told; None where there is nothing to tell."""
+        if self.next_line is None or not (self.out.has_line() or self.err.has_line()):
+            return None
+        return max(0, int((self.next_line - time.monotonic()) * 1000) + 1)
+
+    def tell_line(self):
+        """What the cell that runs printed last, for people who wait."""
+        if self.next_line is None or time.monotonic() < self.next_line:
+            return
+        for line in (self.out.last_line(), self.err.last_line()):
+            if line is not None:
+                self.send({"id": self.current, "line": line})
+                self.next_line = time.monotonic() + LINE_GAP
+                return
 
     # -- what the server asks
 
@@ -205,6 +243,7 @@ class Supervisor:
                 self.root = request["root"]
             elif op == "run":
                 self.cells += 1
+                self.next_line = time.monotonic() + LINE_GAP
             if self.worker is None:
                 self.start()
             self.pending += encode(request)
@@ -266,7 +305,7 @@ class Supervisor:
                     poll.register(end, select.POLLIN)
                 if self.pending:
                     poll.register(self.requests, select.POLLOUT)
-            ready = {end for end, _ in poll.poll()}
+            ready = {end for end, _ in poll.poll(self.line_due())}
             if self.wake in ready:
                 os.read(self.wake, CHUNK)
             if worker is not None:
@@ -280,13 +319,31 @@ class Supervisor:
                     silent.add(self.replies)
             if self.wake in ready:
                 self.collect()
+            self.tell_line()
             if CHANNEL in ready:
                 self.hear_server()
 
 
+def memory(process, exact):
+    """Bytes that are a process's own, and its share of those that several map. Where the system does not tell shares, or
+    that would take too long, the bytes that are not of files."""
+    if exact:
+        try:
+            with open("/proc/%s/smaps_rollup" % process, "rb") as file:
+                for line in file:
+                    if line.startswith(b"Pss:"):
+                        return int(line.split()[1]) << 10
+        except OSError:
+            pass
+    with open("/proc/%s/statm" % process) as file:
+        fields = file.read().split()
+    return (int(fields[1]) - int(fields[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
 def usage():
-    """Resident bytes and number of the processes of this session; nothing where they cannot be seen."""
-    pages, processes, session = 0, 0, os.getsid(0)
+    """Memory and number of the processes of this session; nothing where they cannot be seen."""
+    used, processes, session = 0, 0, os.getsid(0)
+    end = time.monotonic() + EXACT
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -296,10 +353,8 @@ def usage():
             try:
                 if os.getsid(int(name)) != session:
                     continue
-                with open("/proc/%s/statm" % name) as file:
-                    fields = file.read().split()
+                used += memory(name, time.monotonic() < end)
             except OSError:
                 continue
-            pages += int(fields[1]) - int(fields[2])
             processes += 1
-    return {"memory": pages * os.sysconf("SC_PAGE_SIZE"), "processes": processes}
+    return {"memory": used, "processes": processes}

@@ -8,11 +8,11 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::reply;
-use crate::execution::{ExecutionError, FailureKind};
-use crate::sandbox::{Control, ExitStatus, LimitHit, OutputStream, Running};
-use crate::session::channel::{Channel, ChannelError};
+use crate::execution::{ExecutionError, FailureKind, Progress, ProgressSink};
+use crate::sandbox::{Control, ExitStatus, OutputStream, Running};
+use crate::session::channel::{Channel, ChannelError, Said};
 use crate::session::interpreter::Stop;
-use crate::session::protocol::{Act, Answer, FilesAnswer, Ready, Request, Setup, Usage};
+use crate::session::protocol::{Act, Answer, FilesAnswer, Line, Ready, Request, Setup, Usage};
 
 /// Time for the driver to take a request from the channel. It does nothing else, so this is for a loaded machine.
 const TAKE_TAKES: Duration = Duration::from_secs(10);
@@ -22,10 +22,13 @@ pub const GRACE: Duration = Duration::from_secs(3);
 const KILL_TAKES: Duration = Duration::from_secs(3);
 /// Time for the end of every process of a sandbox.
 const END_TAKES: Duration = Duration::from_secs(5);
-/// Time to tell what is in use.
-const USAGE_TAKES: Duration = Duration::from_secs(1);
+/// Time to tell what is in use: looking at 512 processes, on a loaded machine.
+const USAGE_TAKES: Duration = Duration::from_secs(10);
 /// Time for one act on files: a piece, or counting 100,000 of them.
 const FILES_TAKE: Duration = Duration::from_secs(20);
+/// Least time between two lines of a cell. The driver leaves five times as much; a pause of this machine brings them
+/// closer together.
+const LINE_GAP: Duration = Duration::from_millis(100);
 /// Bytes kept of what the main process itself prints: only a failed start prints.
 const WORDS: usize = 4096;
 
@@ -58,6 +61,34 @@ impl Words {
     fn text(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).trim().to_owned()
+    }
+}
+
+/// The lines that a cell prints while it runs.
+struct Lines<'a> {
+    started: Instant,
+    heard: u128,
+    progress: &'a ProgressSink,
+}
+
+impl Lines<'_> {
+    /// Passes them on until the answer comes.
+    async fn until_answer(
+        &mut self,
+        channel: &mut Channel<UnixStream>,
+        id: u64,
+    ) -> Result<Answer, ChannelError> {
+        loop {
+            let line = match channel.answer_or::<Answer, Line>(id).await? {
+                Said::Answer(answer) => return Ok(answer),
+                Said::Before(line) => line.line,
+            };
+            self.heard += 1;
+            if self.heard > 1 + self.started.elapsed().as_millis() / LINE_GAP.as_millis() {
+                return Err(ChannelError::Unexpected("more lines than it may".to_owned()));
+            }
+            (self.progress)(Progress::line(&line));
+        }
     }
 }
 
@@ -111,25 +142,27 @@ impl Driver {
         }
     }
 
-    /// Runs a cell to its end, or stops it.
+    /// Runs a cell to its end, or stops it. What it prints meanwhile is told to `progress` now and then.
     pub async fn run(
         &mut self,
         code: &str,
         mut stop: Stop<'_>,
+        progress: &ProgressSink,
     ) -> Result<(Answer, Option<Stopped>), ChannelError> {
         let id = self.number();
         self.send(Request::Run { id, code }).await?;
+        let mut lines = Lines { started: Instant::now(), heard: 0, progress };
         let stopped = tokio::select! {
             biased;
-            answer = self.channel.answer(id) => return Ok((answer?, None)),
+            answer = lines.until_answer(&mut self.channel, id) => return Ok((answer?, None)),
             timed_out = stop.due() => if timed_out { Stopped::TimedOut } else { Stopped::Abandoned },
         };
         self.send(Request::Interrupt { id }).await?;
-        if let Ok(answer) = timeout(GRACE, self.channel.answer(id)).await {
+        if let Ok(answer) = timeout(GRACE, lines.until_answer(&mut self.channel, id)).await {
             return Ok((answer?, Some(stopped)));
         }
         self.send(Request::Kill { id }).await?;
-        match timeout(KILL_TAKES, self.channel.answer(id)).await {
+        match timeout(KILL_TAKES, lines.until_answer(&mut self.channel, id)).await {
             Ok(answer) => Ok((answer?, Some(stopped))),
             Err(_) => Err(ChannelError::Unexpected("nothing, after it was told to end the cell".to_owned())),
         }
@@ -175,7 +208,9 @@ impl Driver {
             let _ = timeout(END_TAKES, control.wait()).await;
         }
         match (by_itself.as_ref().map(|outcome| (outcome.limit, outcome.status)), why) {
-            (Some((Some(limit), _)), _) => format!("it reached its limit of {}", limit_in_words(limit)),
+            (Some((Some(limit), _)), _) => {
+                format!("it reached a limit: {limit} ({} allows more)", limit.flag())
+            }
             (Some((None, ExitStatus::Signaled(signal))), _) => {
                 format!("its main process was ended by signal {signal}")
             }
@@ -191,14 +226,6 @@ impl Driver {
     pub async fn close(mut self) {
         self.control.kill();
         let _ = timeout(END_TAKES, self.control.wait()).await;
-    }
-}
-
-fn limit_in_words(limit: LimitHit) -> String {
-    match limit {
-        LimitHit::Memory(bytes) => format!("{bytes} bytes of memory"),
-        LimitHit::Processes(number) => format!("{number} processes"),
-        LimitHit::Disk(bytes) => format!("{bytes} bytes of disk"),
     }
 }
 
@@ -291,6 +318,10 @@ mod tests {
         Stop { deadline: Instant::now() + after, abandoned: Box::pin(std::future::pending()) }
     }
 
+    fn quiet() -> ProgressSink {
+        Arc::new(|_| {})
+    }
+
     fn answer(id: u64) -> Value {
         let stream = json!({"text": "", "total": 0});
         json!({"id": id, "stdout": stream, "stderr": stream, "cell": 1})
@@ -304,7 +335,8 @@ mod tests {
             lie(&mut liar).await;
             liar
         };
-        let (told, _open) = tokio::join!(driver.run("1", soon(Duration::from_secs(5))), lying);
+        let quiet = quiet();
+        let (told, _open) = tokio::join!(driver.run("1", soon(Duration::from_secs(5)), &quiet), lying);
         told.map_err(|error| error.to_string())
     }
 
@@ -364,6 +396,39 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn lines_before_the_answer_are_passed_on_and_bounded() {
+        let (mut driver, mut liar) = driver().await;
+        let heard: Arc<Mutex<Vec<Progress>>> = Arc::default();
+        let told = Arc::clone(&heard);
+        let progress: ProgressSink = Arc::new(move |said| told.lock().expect("not poisoned").push(said));
+        let speaking = async {
+            liar.hear().await;
+            for line in ["one", "\u{1b}[31mtwo\u{7}"] {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                liar.say(&json!({"id": 1, "line": line})).await;
+            }
+            liar.say(&answer(1)).await;
+        };
+        let stop = soon(Duration::from_secs(5));
+        let (told, ()) = tokio::join!(driver.run("1", stop, &progress), speaking);
+        told.expect("an answer");
+        let wanted = ["one", "[31mtwo"].map(|line| Progress::Output(line.to_owned()));
+        assert_eq!(*heard.lock().expect("not poisoned"), wanted);
+        let flooding = async {
+            liar.hear().await;
+            for _ in 0..5 {
+                liar.say(&json!({"id": 2, "line": "x"})).await;
+            }
+        };
+        let stop = soon(Duration::from_secs(5));
+        let (told, ()) = tokio::join!(driver.run("1", stop, &progress), flooding);
+        assert!(told.is_err_and(|error| error.to_string().contains("more lines than it may")));
+        for lie in [json!({"id": 7, "line": "x"}), json!({"id": 1, "line": "x", "more": 1})] {
+            assert!(self::told(async |liar| liar.say(&lie).await).await.is_err(), "{lie} was believed");
+        }
+    }
+
     #[tokio::test]
     async fn an_end_in_the_middle_of_an_answer_is_told() {
         let error = told(async |liar| {
@@ -380,7 +445,7 @@ mod tests {
         let (mut driver, mut liar) = driver().await;
         liar.say(&answer(0)).await;
         liar.say(&answer(1)).await;
-        assert!(driver.run("1", soon(Duration::from_secs(5))).await.is_err());
+        assert!(driver.run("1", soon(Duration::from_secs(5)), &quiet()).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -390,7 +455,9 @@ mod tests {
             let heard: Vec<Value> = vec![liar.hear().await, liar.hear().await, liar.hear().await];
             (heard, liar)
         };
-        let (told, (heard, _open)) = tokio::join!(driver.run("1", soon(Duration::from_secs(2))), silent);
+        let quiet = quiet();
+        let (told, (heard, _open)) =
+            tokio::join!(driver.run("1", soon(Duration::from_secs(2)), &quiet), silent);
         let ops: Vec<_> = heard.iter().map(|request| request["op"].as_str().unwrap_or_default()).collect();
         assert_eq!(ops, ["run", "interrupt", "kill"]);
         assert!(told.is_err_and(|error| error.to_string().contains("end the cell")));

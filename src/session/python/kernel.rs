@@ -47,6 +47,8 @@ pub struct PythonKernel {
     folder: PackageFolder,
     /// The environment of the packages that were installed last, as a folder that is visible inside.
     root: Option<PathBuf>,
+    /// Its key, or that of the environment without packages.
+    key: Arc<str>,
     packages: Vec<Requirement>,
     version: String,
     files: Files,
@@ -63,6 +65,7 @@ impl PythonKernel {
         Ok(Self {
             engine,
             setup,
+            key: Arc::clone(&environment.key),
             environment,
             folder,
             root: None,
@@ -99,10 +102,15 @@ impl PythonKernel {
         SessionError::Broken(driver.end(Some(error.to_string())).await)
     }
 
-    async fn run_cell(&mut self, code: &str, stop: Stop<'_>) -> Result<CellReport, SessionError> {
+    async fn run_cell(
+        &mut self,
+        code: &str,
+        stop: Stop<'_>,
+        progress: &ProgressSink,
+    ) -> Result<CellReport, SessionError> {
         let (mut driver, restarted) = self.driver().await?;
         let started = Instant::now();
-        let told = driver.run(code, stop).await;
+        let told = driver.run(code, stop, progress).await;
         drop(driver);
         self.setup.cells += 1;
         let duration = started.elapsed();
@@ -119,6 +127,7 @@ impl PythonKernel {
         });
         match report {
             Ok(mut report) => {
+                report.environment = Arc::clone(&self.key);
                 report.notes.extend(restarted.map(str::to_owned));
                 let error = report.error.as_ref();
                 report.notes.extend(error.and_then(|error| missing::in_cell(&error.name, &error.value)));
@@ -168,7 +177,9 @@ impl PythonKernel {
             Err(error) => return Err(self.lose(&error).await),
         };
         (self.root, self.packages) = (Some(root), all);
+        self.key = Arc::clone(&environment.key);
         let mut installed = taken_up(answer)?;
+        installed.environment = Arc::clone(&environment.key);
         installed.notes.extend(environment.notes.iter().cloned());
         installed.notes.extend(restarted.map(str::to_owned));
         Ok(installed)
@@ -178,7 +189,7 @@ impl PythonKernel {
 /// What the interpreter told of its new packages.
 fn taken_up(answer: Answer) -> Result<Installed, SessionError> {
     if let Some(packages) = answer.installed {
-        return Ok(Installed { packages, conflicts: answer.conflicts, notes: Vec::new() });
+        return Ok(Installed { packages, conflicts: answer.conflicts, ..Installed::default() });
     }
     let how = answer.lost.map_or_else(|| "the interpreter did not answer".to_owned(), reply::lost);
     let message = format!("the packages are installed, but {how} while taking them up; variables are lost");
@@ -213,8 +224,9 @@ impl Kernel for PythonKernel {
         &'a mut self,
         code: &'a str,
         stop: Stop<'a>,
+        progress: ProgressSink,
     ) -> BoxFuture<'a, Result<CellReport, SessionError>> {
-        Box::pin(self.run_cell(code, stop))
+        Box::pin(async move { self.run_cell(code, stop, &progress).await })
     }
 
     fn install<'a>(

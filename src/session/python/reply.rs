@@ -1,5 +1,6 @@
 //! From the driver's words to a report: everything checked once more, since code in the sandbox can say the same.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -43,6 +44,7 @@ pub fn cell(answer: Answer, setup: &Setup, duration: Duration) -> Result<CellRep
             traceback: cut(error.traceback, 4 * TRACEBACK_LIMIT),
         }),
         end: CellEnd::Finished,
+        environment: Arc::default(),
         notes: answer.notes.into_iter().take(NOTES.0).map(|note| cut(note, NOTES.1)).collect(),
         duration: answer.taken_us.map_or(duration, |taken| duration.min(Duration::from_micros(taken))),
     })

@@ -13,11 +13,14 @@ use super::{DRIVER, START};
 use crate::sandbox::{BoxFuture, Control, Outcome, Running, WaitError};
 use crate::session::protocol::Setup;
 
-/// Every interpreter that is here and that we serve.
+/// Every interpreter that is here and that we serve; `TEST_PYTHONS` names a folder of further ones.
 pub fn interpreters() -> Vec<PathBuf> {
     let named = std::env::var_os("TEST_PYTHON").map(PathBuf::from);
-    let installed = std::fs::read_dir("/root/.pyenv/versions").into_iter().flatten().flatten();
-    let installed = installed.map(|entry| entry.path().join("bin/python3"));
+    let folders = [Some("/root/.pyenv/versions".into()), std::env::var_os("TEST_PYTHONS").map(PathBuf::from)];
+    let entries = folders.into_iter().flatten().filter_map(|folder: PathBuf| std::fs::read_dir(folder).ok());
+    // uv's names without the last number are links to those with it.
+    let real = entries.flatten().flatten().filter(|entry| !entry.path().is_symlink());
+    let installed = real.map(|entry| entry.path().join("bin/python3"));
     let mut found: Vec<PathBuf> = installed.chain(["/usr/bin/python3".into()]).chain(named).collect();
     found.retain(|python| version(python).is_some_and(|minor| minor >= 9));
     if found.is_empty() {

@@ -1,5 +1,6 @@
 //! The driver in every interpreter that is here: the same words from each of them.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,15 +8,20 @@ use tokio::time::Instant;
 use super::driver::{Driver, Stopped};
 use super::testing::{interpreters, real_driver, setup};
 use super::{driver, reply};
+use crate::execution::{Progress, ProgressSink};
 use crate::session::interpreter::Stop;
 use crate::session::report::{CellEnd, CellReport, FormBody};
+
+fn quiet() -> ProgressSink {
+    Arc::new(|_| {})
+}
 
 fn stop(after: Duration) -> Stop<'static> {
     Stop { deadline: Instant::now() + after, abandoned: Box::pin(std::future::pending()) }
 }
 
 async fn run(driver: &mut Driver, code: &str, after: Duration) -> (CellReport, Option<Stopped>) {
-    let (answer, stopped) = driver.run(code, stop(after)).await.expect("an answer");
+    let (answer, stopped) = driver.run(code, stop(after), &quiet()).await.expect("an answer");
     let end = driver::end_of(&answer, stopped, after);
     let mut report = reply::cell(answer, &setup(), after).expect("a report");
     report.end = end;
@@ -98,6 +104,27 @@ Draws()";
 }
 
 #[tokio::test]
+async fn lines_of_a_long_cell_are_told_while_it_runs() {
+    let Some(python) = interpreters().pop() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut driver = real_driver(&python, folder.path()).await;
+    let heard: Arc<Mutex<Vec<Progress>>> = Arc::default();
+    let told = Arc::clone(&heard);
+    let progress: ProgressSink = Arc::new(move |said| told.lock().expect("not poisoned").push(said));
+    // A line, a progress bar, and half a line, each for as long as it takes until it is told.
+    let code = "import sys, time\nprint('row 1', flush=True)\ntime.sleep(0.8)\n\
+                sys.stderr.write('\\r10%\\r20%'); sys.stderr.flush()\ntime.sleep(0.8)\n\
+                print('half', end='', flush=True)\ntime.sleep(0.8)";
+    let (answer, _) = driver.run(code, stop(Duration::from_mins(1)), &progress).await.expect("an answer");
+    let wanted = ["row 1", "10%"].map(|line| Progress::Output(line.to_owned()));
+    assert_eq!(*heard.lock().expect("not poisoned"), wanted);
+    assert_eq!((answer.stdout.text.as_str(), answer.stderr.text.as_str()), ("row 1\nhalf", "\r10%\r20%"));
+    let quick = driver.run("for x in range(100000): print(x)", stop(Duration::from_mins(1)), &progress).await;
+    assert_eq!(quick.expect("an answer").0.stdout.total, 588_890);
+    assert!(heard.lock().expect("not poisoned").len() <= 4, "{heard:?}");
+}
+
+#[tokio::test]
 async fn a_background_thread_is_heard_with_the_next_cell() {
     let Some(python) = interpreters().pop() else { return };
     let folder = tempfile::tempdir().expect("a folder");
@@ -117,7 +144,7 @@ async fn an_interpreter_that_ends_between_the_calls_is_told_with_the_next() {
     cell(&mut driver, code).await;
     std::thread::sleep(Duration::from_millis(600));
     let (answer, _) =
-        driver.run("'kept' in globals()", stop(Duration::from_secs(10))).await.expect("an answer");
+        driver.run("'kept' in globals()", stop(Duration::from_secs(10)), &quiet()).await.expect("an answer");
     assert!(answer.lost.is_some() && answer.cell.is_some(), "{answer:?}");
     assert_eq!(answer.results[0].text, "False");
 }

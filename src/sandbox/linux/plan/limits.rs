@@ -10,7 +10,7 @@ use crate::sandbox::LimitHit;
 /// Kernel limits of each process. `None` leaves the inherited one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceLimits {
-    /// Private writable memory of one process, in bytes (`RLIMIT_DATA`).
+    /// Private writable memory of one process, stacks of threads included, in bytes (`RLIMIT_DATA`).
     pub data: Option<u64>,
     /// Processes and threads (`RLIMIT_NPROC`).
     pub processes: Option<ProcessLimit>,
