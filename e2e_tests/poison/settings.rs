@@ -26,7 +26,7 @@ fn nothing_stands_in_for_an_index_that_cannot_be_used() {
     for variable in ["UV_DEFAULT_INDEX", "UV_INDEX"] {
         let mut stage = without_index();
         stage.flags.retain(|flag| flag != "--allow-http-index");
-        stage.env.insert(variable.to_owned(), wanted.at("/simple"));
+        stage.env.insert(variable.to_owned(), "http://packages.invalid/simple".to_owned());
         stage.run(&["alpha"], LOOK).refused(&["nothing can be installed", variable, "--allow-http-index"]);
         stage.run(&[], "pass").succeeded();
     }
@@ -38,6 +38,74 @@ fn nothing_stands_in_for_an_index_that_cannot_be_used() {
     stage.env.insert("UV_INDEX".to_owned(), "file:///srv/wheels".to_owned());
     stage.run(&["alpha"], LOOK).refused(&["nothing can be installed"]);
     assert_eq!(other.requests().len(), asked, "{:?}", other.requests());
+}
+
+/// A variable that names a plain port of this machine is the one exception: passed over, in no result silently.
+#[test]
+fn a_plain_port_of_this_machine_in_a_variable_is_passed_over_and_every_result_says_so() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    if !certificate(place.path()) {
+        return skip("there is no openssl to make a certificate with");
+    }
+    let port = Index::of(&[wheel("alpha", "6.6")]);
+    let users = Index::start(&json!({"tls": place.path(), "packages": [wheel("alpha", "1.0")]}));
+    let mut stage = without_index();
+    stage.flags.retain(|flag| flag != "--allow-http-index");
+    stage.env.insert("SSL_CERT_FILE".to_owned(), place.path().join("ca.pem").display().to_string());
+    stage.env.insert("UV_DEFAULT_INDEX".to_owned(), port.at("/simple"));
+    let folder = stage.home().join(".config/uv");
+    std::fs::create_dir_all(&folder).expect("made");
+    let text = format!("[[index]]\nurl = '{}'\ndefault = true\n", users.at("/simple"));
+    std::fs::write(folder.join("uv.toml"), text).expect("written");
+    for _ in 0..2 {
+        let ran = stage.run(&["alpha"], LOOK).succeeded();
+        assert_eq!(ran.value("VERSION"), "1.0");
+        let words = [port.at("/simple"), "was not asked".to_owned(), "--allow-http-index".to_owned()];
+        assert!(words.iter().all(|word| ran.stderr.contains(word)), "{ran:?}");
+    }
+    assert!(port.requests().is_empty(), "{:?}", port.requests());
+    assert!(!stage.run(&[], "pass").succeeded().stderr.contains("was not asked"));
+    stage.flags.push("--allow-http-index".to_owned());
+    assert_eq!(stage.run(&["alpha"], LOOK).succeeded().value("VERSION"), "6.6");
+}
+
+#[test]
+fn certificates_that_are_not_there_are_named_where_a_connection_fails_for_want_of_them() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    if !certificate(place.path()) {
+        return skip("there is no openssl to make a certificate with");
+    }
+    let index = Index::start(&json!({"tls": place.path(), "packages": [wheel("alpha", "1.0")]}));
+    let mut stage = Stage::new(&index.at("/simple"));
+    let missing = place.path().join("missing.pem").display().to_string();
+    stage.env.insert("SSL_CERT_FILE".to_owned(), missing.clone());
+    stage.run(&["alpha"], LOOK).refused(&["could not be reached", "certificate", &missing, "SSL_CERT_FILE"]);
+    // A folder of authorities, by the names that openssl gives them, beside one that is empty.
+    let (folder, empty) = (place.path().join("authorities"), place.path().join("empty"));
+    let commands =
+        "mkdir authorities empty && cp ca.pem authorities/$(openssl x509 -hash -noout -in ca.pem).0";
+    let made = std::process::Command::new("sh").args(["-c", commands]).current_dir(place.path()).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    stage.env.remove("SSL_CERT_FILE");
+    let both = format!("{}:{}", empty.display(), folder.display());
+    stage.env.insert("SSL_CERT_DIR".to_owned(), both);
+    assert_eq!(stage.run(&["alpha"], LOOK).succeeded().value("VERSION"), "1.0");
+}
+
+#[test]
+fn pages_with_links_to_packages_are_the_users_too() {
+    let place = tempfile::tempdir().expect("a temporary folder");
+    if !certificate(place.path()) {
+        return skip("there is no openssl to make a certificate with");
+    }
+    let index = Index::start(&json!({"tls": place.path(), "packages": [wheel("alpha", "1.0")]}));
+    let mut stage = without_index();
+    stage.env.insert("SSL_CERT_FILE".to_owned(), place.path().join("ca.pem").display().to_string());
+    stage.env.insert("UV_NO_INDEX".to_owned(), "1".to_owned());
+    stage.env.insert("UV_FIND_LINKS".to_owned(), index.at("/simple/alpha/"));
+    assert_eq!(stage.run(&["alpha"], LOOK).succeeded().value("VERSION"), "1.0");
+    stage.env.insert("UV_FIND_LINKS".to_owned(), "/srv/wheels".to_owned());
+    stage.run(&["alpha"], LOOK).refused(&["nothing can be installed", "/srv/wheels"]);
 }
 
 #[test]

@@ -207,7 +207,15 @@ impl Builder<'_> {
         let indexes = script.take_indexes();
         let mut config = self.runner.index.to_toml(indexes);
         let settings: toml::Table = toml::from_str(&script.to_uv_toml()).unwrap_or_default();
-        config.extend(settings);
+        for (name, value) in settings {
+            match (config.get_mut(&name), value) {
+                (Some(toml::Value::Array(ours)), toml::Value::Array(mut theirs)) => {
+                    theirs.append(ours);
+                    *ours = theirs;
+                }
+                (_, value) => drop(config.insert(name, value)),
+            }
+        }
         config
     }
 
@@ -217,6 +225,7 @@ impl Builder<'_> {
         }
         tracing::debug!(?step, code = output.code, "uv failed");
         let error = from_uv(step, &self.interpreter.version, output.code, &output.stderr);
+        let error = error.with_certificates(self.runner.connection.notes());
         Err(error.with_suggestions(self.request.requirements.iter().map(Requirement::name)))
     }
 }

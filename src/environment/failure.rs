@@ -231,6 +231,18 @@ impl EnvironmentError {
         self
     }
 
+    /// Adds which of the user's certificates are not there, where a connection failed for want of them.
+    pub(super) fn with_certificates(mut self, notes: &[String]) -> Self {
+        if let Self::Unreachable { reason, .. } = &mut self
+            && reason.contains("certificate")
+        {
+            for note in notes {
+                reason.extend([" (", note, ")"]);
+            }
+        }
+        self
+    }
+
     pub(super) fn storage(context: impl Into<String>, error: &std::io::Error) -> Self {
         Self::Storage { context: context.into(), reason: error.to_string() }
     }

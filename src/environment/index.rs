@@ -4,7 +4,9 @@
 //! Credentials are split off each URL and bound to a name that a script cannot choose. A plain-http index is not taken
 //! without a flag, since a variable in the environment of the client that starts this server is no proof that the user
 //! wants the network's every neighbour to choose the packages. Nothing stands in for an index that cannot be used: packages
-//! of the same names from another one are not what the user meant, so nothing is installed until that is put right.
+//! of the same names from another one are not what the user meant, so nothing is installed until that is put right. One case
+//! is told from that: a variable that names a port of this machine without TLS, where any program may listen. It is passed over,
+//! and every result with packages says so.
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -35,6 +37,8 @@ pub struct IndexSettings {
     exclude_newer: Option<String>,
     no_index: Option<bool>,
     refusal: Option<String>,
+    passed_over: Vec<String>,
+    find_links: Vec<String>,
     /// Things the user should know: what is not used, and why.
     pub notes: Vec<String>,
 }
@@ -56,6 +60,7 @@ pub struct Index {
     pub url: String,
     role: IndexRole,
     place: Place,
+    format: Option<String>,
     /// User name and password as they stand in the address or in variables; either may be empty.
     pub credentials: Option<(String, String)>,
 }
@@ -78,6 +83,7 @@ struct UvToml {
     index: Vec<IndexEntry>,
     index_url: Option<String>,
     extra_index_url: Vec<String>,
+    find_links: Vec<String>,
     no_index: Option<bool>,
     index_strategy: Option<String>,
     exclude_newer: Option<String>,
@@ -91,6 +97,7 @@ struct UvToml {
 struct PipToml {
     index_url: Option<String>,
     extra_index_url: Vec<String>,
+    find_links: Vec<String>,
     no_index: Option<bool>,
     index_strategy: Option<String>,
     keyring_provider: Option<String>,
@@ -104,13 +111,15 @@ struct IndexEntry {
     default: bool,
     #[serde(default)]
     explicit: bool,
+    /// `simple` or `flat`.
+    format: Option<String>,
 }
 
 impl IndexSettings {
     /// Reads the settings: the environment first, then the configuration files in the order given (the user's
     /// before the system's). `files` holds each file's name and text.
     pub fn read(env: &HostEnv, files: &[(String, String)], plain_http: PlainHttp) -> Self {
-        let mut reader = Reader { env, plain_http, settings: Self::default() };
+        let mut reader = Reader { env, plain_http, settings: Self::default(), pages_left_out: Vec::new() };
         reader.environment();
         for (name, text) in files {
             match toml::from_str::<UvToml>(text) {
@@ -118,7 +127,11 @@ impl IndexSettings {
                 Err(error) => reader.settings.refuse(format!("{name} cannot be read: {}", error.message())),
             }
         }
-        reader.settings
+        let mut settings = reader.settings;
+        if let (Some(true), Some(reason)) = (settings.no_index, reader.pages_left_out.into_iter().next()) {
+            settings.refuse(reason);
+        }
+        settings
     }
 
     /// Has nothing installed, for this reason.
@@ -131,6 +144,16 @@ impl IndexSettings {
     /// what was meant.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
+    }
+
+    /// Pages with links to packages.
+    pub fn find_links(&self) -> &[String] {
+        &self.find_links
+    }
+
+    /// What every result with packages says: which index was not asked.
+    pub fn passed_over(&self) -> &[String] {
+        &self.passed_over
     }
 
     /// The settings as tables for a `uv.toml`, with the indexes of a script at their place. No credentials are in it.
@@ -149,6 +172,9 @@ impl IndexSettings {
         }
         if self.no_index == Some(true) {
             table.insert("no-index".to_owned(), true.into());
+        }
+        if !self.find_links.is_empty() {
+            table.insert("find-links".to_owned(), self.find_links.clone().into());
         }
         if let Some(strategy) = &self.strategy {
             table.insert("index-strategy".to_owned(), strategy.clone().into());
@@ -231,6 +257,9 @@ impl Index {
         if self.role == IndexRole::Default {
             entry.insert("default".to_owned(), true.into());
         }
+        if let Some(format) = &self.format {
+            entry.insert("format".to_owned(), format.clone().into());
+        }
         entry
     }
 }
@@ -239,6 +268,7 @@ struct Reader<'a> {
     env: &'a HostEnv,
     plain_http: PlainHttp,
     settings: IndexSettings,
+    pages_left_out: Vec<String>,
 }
 
 impl Reader<'_> {
@@ -260,6 +290,10 @@ impl Reader<'_> {
             if let Some(url) = env.get(variable) {
                 self.add(variable, None, url, IndexRole::Default, (notation, Origin::Variable));
             }
+        }
+        let pages = env.get("UV_FIND_LINKS").unwrap_or_default().split(',');
+        for page in pages.map(str::trim).filter(|page| !page.is_empty()) {
+            self.page("UV_FIND_LINKS", page);
         }
         self.settings.strategy = env.get("UV_INDEX_STRATEGY").map(str::to_owned);
         self.settings.exclude_newer = env.get("UV_EXCLUDE_NEWER").map(str::to_owned);
@@ -294,12 +328,16 @@ impl Reader<'_> {
                 (false, false) => IndexRole::Extra,
             };
             self.add(source, entry.name.as_deref(), &entry.url, role, (Notation::Index, Origin::File));
+            self.set_format(entry);
         }
         for url in pip.extra_index_url.iter().chain(&file.extra_index_url) {
             self.add(source, None, url, IndexRole::Extra, (Notation::ExtraIndexUrl, Origin::File));
         }
         for url in pip.index_url.iter().chain(&file.index_url) {
             self.add(source, None, url, IndexRole::Default, (Notation::IndexUrl, Origin::File));
+        }
+        for page in pip.find_links.iter().chain(&file.find_links) {
+            self.page(source, page);
         }
         let settings = &mut self.settings;
         settings.no_index = settings.no_index.or(pip.no_index).or(file.no_index);
@@ -330,14 +368,45 @@ impl Reader<'_> {
             return;
         }
         if let Some(reason) = self.refusal(&url) {
-            self.settings.refuse(format!("the index {shown} from {source} cannot be used: {reason}"));
+            if place.1 == Origin::Variable && is_plain_port_of_this_machine(&url) {
+                let note = format!("the index {shown} from {source} was not asked: {reason}");
+                self.settings.notes.push(note.clone());
+                self.settings.passed_over.push(note);
+            } else {
+                self.settings.refuse(format!("the index {shown} from {source} cannot be used: {reason}"));
+            }
             return;
         }
         let credentials = in_url
             .map(|(user, password)| (percent_decode(&user), percent_decode(&password)))
             .or_else(|| self.named_credentials(user_name?));
         let name = format!("{RESERVED_PREFIX}{}", &hex(&Sha256::digest(&url))[..12]);
-        self.settings.indexes.push(Index { name, url, role, place, credentials });
+        self.settings.indexes.push(Index { name, url, role, place, format: None, credentials });
+    }
+
+    fn set_format(&mut self, entry: &IndexEntry) {
+        let (url, _) = split_credentials(&entry.url);
+        if let Some(index) = self.settings.indexes.iter_mut().find(|index| index.url == url) {
+            index.format.clone_from(&entry.format);
+        }
+    }
+
+    /// A page with links to packages. They come in addition to those of indexes, so without it nothing else is asked for
+    /// what it holds, unless it was all there is.
+    fn page(&mut self, source: &str, address: &str) {
+        let (url, credentials) = split_credentials(address);
+        let reason = match credentials {
+            Some(_) => Some("credentials are taken for indexes alone"),
+            None => self.refusal(&url),
+        };
+        match reason {
+            None => self.settings.find_links.push(url),
+            Some(reason) => {
+                let note = format!("find-links {} from {source} is not used: {reason}", redact(address));
+                self.pages_left_out.push(note.clone());
+                self.note(note);
+            }
+        }
     }
 
     fn refusal(&self, url: &str) -> Option<&'static str> {
@@ -356,6 +425,14 @@ impl Reader<'_> {
         (user.is_some() || password.is_some())
             .then(|| (user.unwrap_or_default().to_owned(), password.unwrap_or_default().to_owned()))
     }
+}
+
+fn is_plain_port_of_this_machine(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let host = rest.split(['/', '?', '#', ':']).next().unwrap_or_default();
+    let is_loopback = host.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.is_loopback());
+    let is_loopback = is_loopback || host.eq_ignore_ascii_case("localhost") || rest.starts_with("[::1]");
+    scheme.eq_ignore_ascii_case("http") && is_loopback
 }
 
 fn with_credentials(url: &str, pair: Option<&(String, String)>) -> String {
@@ -393,7 +470,7 @@ mod tests {
     #[test]
     fn nothing_stands_in_for_an_index_that_cannot_be_used() {
         for (name, value) in [
-            ("UV_DEFAULT_INDEX", "http://u:secret@127.0.0.1:18081/simple"),
+            ("UV_DEFAULT_INDEX", "http://u:secret@packages.example/simple"),
             ("UV_INDEX", "file:///srv/secret-less"),
             ("UV_EXTRA_INDEX_URL", "/srv/wheels"),
         ] {
@@ -412,10 +489,15 @@ mod tests {
     fn a_plain_http_index_is_taken_where_the_user_says_so() {
         let env = HostEnv::from_iter([("UV_DEFAULT_INDEX", "http://u:secret@127.0.0.1:18081/simple")]);
         let refused = IndexSettings::read(&env, &[], PlainHttp::Refused);
-        assert!(refused.refusal().is_some_and(|said| said.contains("--allow-http-index")), "{refused:?}");
+        assert!(refused.indexes().is_empty() && refused.refusal().is_none(), "{refused:?}");
+        let said = &refused.passed_over()[0];
+        assert!(said.contains("--allow-http-index") && !said.contains("secret"), "{said}");
+        let file = [("uv.toml".to_owned(), "index-url = \"http://localhost:1/\"".to_owned())];
+        let by_file = IndexSettings::read(&HostEnv::default(), &file, PlainHttp::Refused);
+        assert!(by_file.refusal().is_some_and(|said| said.contains("--allow-http-index")), "{by_file:?}");
         let allowed = IndexSettings::read(&env, &[], PlainHttp::Allowed);
         assert_eq!(urls(&allowed), [("http://127.0.0.1:18081/simple", IndexRole::Default)]);
-        assert_eq!(allowed.refusal(), None);
+        assert!(allowed.refusal().is_none() && allowed.passed_over().is_empty());
     }
 
     /// The first of the places where uv 0.13 looks, found out by asking it.
@@ -457,6 +539,20 @@ mod tests {
             assert_eq!(asked["url"].as_str(), Some(first), "{of_script:?} {env:?} {files:?}");
             assert!(entries.iter().filter(|entry| is_default(entry)).count() <= 1, "{entries:?}");
         }
+    }
+
+    #[test]
+    fn pages_with_links_are_taken_and_missed_where_they_are_all_there_is() {
+        let env = HostEnv::from_iter([("UV_FIND_LINKS", "https://a.example/x, https://b.example/y")]);
+        let file =
+            [("uv.toml".to_owned(), "find-links = ['/srv/wheels', 'https://me:pw@c.example/']".to_owned())];
+        let settings = IndexSettings::read(&env, &file, PlainHttp::Refused);
+        assert_eq!(settings.find_links(), ["https://a.example/x", "https://b.example/y"]);
+        assert!(settings.notes.len() == 2 && !format!("{:?}", settings.notes).contains("pw"), "{settings:?}");
+        assert_eq!(settings.refusal(), None);
+        let alone = [("uv.toml".to_owned(), "no-index = true\nfind-links = ['/srv/wheels']".to_owned())];
+        let settings = IndexSettings::read(&HostEnv::default(), &alone, PlainHttp::Refused);
+        assert!(settings.refusal().is_some_and(|said| said.contains("/srv/wheels")), "{settings:?}");
     }
 
     #[test]

@@ -33,7 +33,10 @@ impl Reach {
         let mut reach = Self { by_proxy: connection.proxies().next().is_some(), ..Self::default() };
         let indexes = index.indexes().iter().map(|index| index.url.as_str());
         let interpreters = SOURCES.iter().filter_map(|name| env.get(name));
-        reach.named.extend(indexes.chain(interpreters).chain(connection.proxies()).filter_map(server));
+        let pages = index.find_links().iter().map(String::as_str);
+        reach
+            .named
+            .extend(indexes.chain(pages).chain(interpreters).chain(connection.proxies()).filter_map(server));
         reach
     }
 

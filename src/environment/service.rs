@@ -140,6 +140,9 @@ impl Environments {
         let (interpreter, note) = self.interpreter(request, deadline, seen).await?;
         let mut environment = self.obtain(&interpreter, request, progress, seen).await?;
         environment.notes.extend(note);
+        if !request.requirements.is_empty() {
+            environment.notes.extend(self.0.runner.index.passed_over().iter().cloned());
+        }
         Ok(environment)
     }
 
