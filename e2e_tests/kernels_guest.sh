@@ -155,15 +155,17 @@ confined() {
     fi
     local status=0 output
     # shellcheck disable=SC2086  # a list of names
-    output=$(/usr/local/bin/confined --test-threads=2 ${CONFINED_ONLY:-} 2>&1) || status=1
+    output=$(/usr/local/bin/confined --test-threads=1 ${CONFINED_ONLY:-} 2>&1) || status=1
     printf '%s\n' "$output"
     tell "confined tier's tests" both "$status" "$(printf '%s' "$output" | grep '^test result' | cut -d. -f2-)"
 }
 
 escape() {
-    local status=0 output
+    local status=0 output tiers=
+    # Without Landlock there is no confined tier.
+    [ "$landlock" -gt 0 ] || tiers=--full
     # shellcheck disable=SC2086  # a list of names
-    output=$(/usr/local/bin/escape ${ESCAPE_ONLY:-} 2>&1) || status=1
+    output=$(/usr/local/bin/escape $tiers ${ESCAPE_ONLY:-} 2>&1) || status=1
     printf '%s\n' "$output"
     tell "escapes" both "$status" "$(printf '%s' "$output" | tail -1)"
 }

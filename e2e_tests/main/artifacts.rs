@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Server, text};
+use crate::backend::differs;
+use crate::client::{Server, binary, common_flags, text};
 
 fn images(result: &Value) -> usize {
     let parts = result["content"].as_array().expect("content");
@@ -103,6 +104,17 @@ fn a_folder_of_the_user_is_shown_read_only() {
     std::fs::set_permissions(folder.path(), all(0o777)).expect("set");
     std::fs::set_permissions(folder.path().join("sales.csv"), all(0o666)).expect("set");
     let mount = format!("{}:data", folder.path().display());
+    if differs("`--mount`") {
+        let flags = ["--mount", &mount];
+        let mut refused = std::process::Command::new(binary());
+        let output = refused.args(common_flags(&flags)).args(flags).output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(125) && said.contains("--mount needs the native backend"),
+            "{output:?}"
+        );
+        return;
+    }
     let mut server = Server::start(&["--mount", &mount]);
     let environment = server.tool("check_environment", json!({}));
     if !text(&environment).contains("is shown as /work/data, read-only") {

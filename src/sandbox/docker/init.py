@@ -85,9 +85,13 @@ def enforced():
     return "\n".join(facts).encode()
 
 
+def ended_for_memory():
+    """Processes that the kernel has ended for want of memory."""
+    return counter(control_group("memory.events", "memory", "memory.oom_control"), "oom_kill")
+
+
 def hits():
-    memory = control_group("memory.events", "memory", "memory.oom_control")
-    return counter(memory, "oom_kill"), counter(control_group("pids.events", "pids", "pids.events"), "max")
+    return ended_for_memory(), counter(control_group("pids.events", "pids", "pids.events"), "max")
 
 
 class Program:
@@ -224,8 +228,8 @@ class Program:
 class Supervisor:
     """Passes on what the program prints until it has ended."""
 
-    def __init__(self, program, wake):
-        self.program, self.wake, self.pipe = program, wake, None
+    def __init__(self, program, wake, ended_before):
+        self.program, self.wake, self.pipe, self.ended_before = program, wake, None, ended_before
         self.kinds = {program.out: b"O", program.err: b"X"}
         self.input, self.outgoing, self.ended = b"", b"", None
         self.free, self.was_full, self.interval = None, False, LOOK
@@ -248,6 +252,9 @@ class Supervisor:
     def run(self):
         while self.ended is None:
             self.step(self.look() if self.pipe is None else None)
+            # A run that has lost one of its processes ends as a whole.
+            if self.ended is None and ended_for_memory() > self.ended_before:
+                self.end_all()
         self.look()
         self.end_all()
         for descriptor in list(self.kinds):
@@ -357,7 +364,7 @@ def main():
     if reason:
         send(b"E", reason.strip(b"\0"))
         os._exit(0)
-    supervisor = Supervisor(program, wake)
+    supervisor = Supervisor(program, wake, before[0])
     if program.script and not supervisor.wait_for_reader():
         send(b"E", b"the program ended before it asked for its script")
         os._exit(0)

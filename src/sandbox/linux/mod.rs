@@ -33,7 +33,7 @@ use groups::Groups;
 use host::HostLayout;
 use launchers::Launchers;
 use mode::Mode;
-use plan::{LaunchPlan, ProcessLimit, Supervision, WatchPlan};
+use plan::{Identity, LaunchPlan, ProcessLimit, Supervision, WatchPlan};
 use private_folder::PrivateFolder;
 use users::{User, Users};
 use waiting::{Terms, Waiter};
@@ -196,6 +196,12 @@ impl LinuxSandbox {
         } else {
             watch.memory = Some(limits.memory);
             watch.processes = Some(limits.processes);
+            let own =
+                plan.isolation.as_ref().is_some_and(|isolation| isolation.identity == Identity::OwnUser);
+            if own && !observe::processes_are_counted_by_namespace() {
+                // Every process of the user counts against the run: the watch is what is exact.
+                plan.limits.processes = Some(ProcessLimit::Beside(limits.processes));
+            }
         }
         if watch.memory.is_some() && plan.isolation.is_none() {
             watch.memory_folder = Some(folder.shared_memory().to_owned());

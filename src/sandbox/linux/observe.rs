@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use super::diagnosis::{self, Observed};
 use super::groups::{self, Groups};
@@ -130,6 +131,24 @@ fn apparmor_profile() -> Option<String> {
     (!name.is_empty() && name != "unconfined").then_some(name)
 }
 
+/// Whether the kernel's limit of processes counts those of a user namespace alone, as since Linux 5.14.
+pub fn processes_are_counted_by_namespace() -> bool {
+    static COUNTED: LazyLock<bool> = LazyLock::new(|| {
+        text("/proc/sys/kernel/osrelease")
+            .as_deref()
+            .and_then(version)
+            .is_none_or(|version| version >= (5, 14))
+    });
+    *COUNTED
+}
+
+/// Major and minor number of a kernel's release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers =
+        release.split(|letter: char| !letter.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
 /// Number of filters, from a process's status; an older kernel tells only that there are some.
 fn filters(status: &str) -> u64 {
     let field = |name: &str| {
@@ -179,6 +198,13 @@ mod tests {
         assert!(maps_unused("         0          0 4294967295\n"));
         assert!(!maps_unused("0 1000 1\n1 100000 65536\n"));
         assert!(!maps_unused(""));
+    }
+
+    #[test]
+    fn a_kernel_s_version_is_read() {
+        assert_eq!(version("5.10.0-46-cloud-amd64"), Some((5, 10)));
+        assert_eq!(version("6.18.44"), Some((6, 18)));
+        assert_eq!(version("none"), None);
     }
 
     #[test]

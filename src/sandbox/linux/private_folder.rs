@@ -111,16 +111,20 @@ impl PrivateFolder {
     }
 
     /// The specification with this folder's paths in place of the sandbox's. Of temporary files only a variable that
-    /// names their folder is changed: other paths below it may be mounts.
+    /// names their folder is changed: other paths below it may be mounts. What is shown of the host stays where it is,
+    /// also where the host has a folder of the same name as the sandbox's.
     pub fn place(&self, spec: &SandboxSpec) -> SandboxSpec {
-        let moved_path = |path: &Path| PathBuf::from(self.moved(&path.to_string_lossy()));
+        let is_shown =
+            |text: &str| spec.mounts.iter().any(|mount| Path::new(text).starts_with(&mount.target));
+        let moved = |text: &str| if is_shown(text) { text.to_owned() } else { self.moved(text) };
+        let moved_path = |path: &Path| PathBuf::from(moved(&path.to_string_lossy()));
         let mut placed = spec.clone();
         placed.files.clear();
         placed.command.program = moved_path(&spec.command.program);
         placed.command.cwd = moved_path(&spec.command.cwd);
-        placed.command.args = spec.command.args.iter().map(|arg| self.moved(arg)).collect();
+        placed.command.args = spec.command.args.iter().map(|arg| moved(arg)).collect();
         for value in placed.command.env.values_mut() {
-            *value = self.moved(value);
+            *value = moved(value);
         }
         let temporary = self.temporary().display().to_string();
         let named = placed.command.env.entry("TMPDIR".to_owned()).or_insert_with(|| TEMPORARY.to_owned());
@@ -165,28 +169,44 @@ fn hand_over(path: &Path, owner: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::spec::{Command, InlineFile, Limits, Network, Role};
+    use crate::sandbox::spec::{Command, InlineFile, Limits, Mount, Network, Role};
+
+    fn spec() -> SandboxSpec {
+        SandboxSpec {
+            role: Role::Run,
+            command: Command {
+                program: "/usr/bin/python3".into(),
+                args: vec!["/work/script.py".into(), "/workshop".into(), "/tmp/data".into()],
+                env: [("HOME".to_owned(), HOME_DIR.to_owned())].into(),
+                cwd: WORK_DIR.into(),
+            },
+            mounts: vec![],
+            files: vec![InlineFile { path: "script.py".into(), content: b"pass"[..].into() }],
+            network: Network::Host,
+            named_servers: vec![],
+            limits: Limits::default(),
+            channel: false,
+        }
+    }
+
+    #[test]
+    fn what_the_host_has_below_a_folder_of_the_same_name_stays_where_it_is() {
+        let environment = format!("{HOME_DIR}/.cache/environments/1");
+        let mut spec = spec();
+        spec.command.program = format!("{environment}/bin/python").into();
+        spec.command.env.insert("PATH".to_owned(), format!("{environment}/bin:/usr/bin"));
+        spec.mounts.push(Mount::read_only(environment.clone()));
+        let folder = PrivateFolder::create(&spec, None).expect("a private folder");
+        let placed = folder.place(&spec).command;
+        assert_eq!(placed.program, spec.command.program);
+        assert_eq!(placed.env["PATH"], spec.command.env["PATH"]);
+        assert_eq!(placed.env["HOME"], folder.home().display().to_string());
+        assert_eq!(placed.cwd, folder.work());
+    }
 
     #[test]
     fn the_sandbox_folders_stand_for_those_in_the_private_one() {
-        let command = Command {
-            program: "/usr/bin/python3".into(),
-            args: vec!["/work/script.py".into(), "/workshop".into(), "/tmp/data".into()],
-            env: [("HOME".to_owned(), HOME_DIR.to_owned())].into(),
-            cwd: WORK_DIR.into(),
-        };
-        let files = vec![InlineFile { path: "script.py".into(), content: b"pass"[..].into() }];
-        let (role, network, limits) = (Role::Run, Network::Host, Limits::default());
-        let spec = SandboxSpec {
-            role,
-            command,
-            mounts: vec![],
-            files,
-            network,
-            named_servers: vec![],
-            limits,
-            channel: false,
-        };
+        let spec = spec();
         let folder = PrivateFolder::create(&spec, None).expect("a private folder");
         let placed = folder.place(&spec);
         let script = folder.work().join("script.py");
