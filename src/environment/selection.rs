@@ -121,7 +121,13 @@ impl Environments {
         };
         let inner = &self.0;
         let installer = Installer { data: &inner.data, env: &inner.env, runner: &inner.runner, uv };
-        let outcome = installer.install(request).await;
+        let turn = installer.turn().await?;
+        // Another call, or another server, may have installed it meanwhile.
+        let available = self.reachable(inner.interpreters.all().await);
+        if let Ok(Choice::Take(interpreter, note)) = choose(wanted, &available) {
+            return Ok((interpreter, note));
+        }
+        let outcome = installer.install(request, &turn).await;
         let available = self.reachable(inner.interpreters.all().await);
         match outcome {
             Ok(()) => match choose(wanted, &available)? {

@@ -30,18 +30,26 @@ pub struct Installer<'a> {
     pub uv: &'a Uv,
 }
 
+/// The right to install.
+#[derive(Debug)]
+pub struct Turn(#[expect(dead_code, reason = "held, and given up with this")] Lock);
+
 impl Installer<'_> {
+    /// Waits until nobody else installs an interpreter. What was missing can be there then.
+    pub async fn turn(&self) -> Result<Turn, EnvironmentError> {
+        let lock = Lock::take(self.data.locks().join("python.lock"), Sharing::Exclusive).await;
+        lock.map(Turn)
+            .map_err(|error| EnvironmentError::storage("the interpreters could not be locked", &error))
+    }
+
     /// Installs what the request names (`3.13`, `>=3.14`). Gives uv's words where it fails.
-    pub async fn install(&self, request: &str) -> Result<(), InstallFailure> {
+    pub async fn install(&self, request: &str, _turn: &Turn) -> Result<(), InstallFailure> {
         if self.env.get("UV_PYTHON_DOWNLOADS").is_some_and(|value| value != "automatic" && value != "manual")
         {
             return Err(InstallFailure::Uv(
                 "downloads of Python are switched off by UV_PYTHON_DOWNLOADS".into(),
             ));
         }
-        let lock = Lock::take(self.data.locks().join("python.lock"), Sharing::Exclusive).await;
-        let _lock =
-            lock.map_err(|error| EnvironmentError::storage("the interpreters could not be locked", &error))?;
         let job = JobFolder::create(self.data)?;
         // In its final place: uv writes the place into the installation, and moves it there whole.
         let target = self.data.interpreters();
