@@ -179,3 +179,21 @@ fn many_runs_leave_nothing_behind() {
     }
     assert_eq!(all(), before);
 }
+
+#[test]
+fn modules_that_were_imported_before_are_told() {
+    let index = Index::of(&[wheel("alpha", "1.0")]);
+    let stage = Stage::new(&index.at("/simple"));
+    let server = std::cell::RefCell::new(Server::start(&stage, &["--preload", "alpha", "--pool-size", "2"]));
+    let script = "import gc, sys\nprint('THERE=%s' % ('alpha' in sys.modules and gc.get_freeze_count() > 0))\n\
+                  import alpha\nprint('ALPHA=' + alpha.VERSION)";
+    let call = json!({"script": script, "dependencies": ["alpha"]});
+    // The first has no sandbox that waited for it.
+    wait_for("a sandbox with the module", || {
+        let result = server.borrow_mut().calls(1, &call)[0].to_string();
+        assert!(result.contains("ALPHA=1.0"), "{result}");
+        let told = result.contains("imported before the script started (--preload): alpha");
+        assert_eq!(told, result.contains("THERE=True"), "{result}");
+        told
+    });
+}

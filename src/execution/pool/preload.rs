@@ -13,7 +13,7 @@ const FOLDER: &str = ".preload";
 
 /// The module by which an interpreter's start can be customised: it takes itself away and imports the rest.
 const CUSTOMISE: &str = "\
-import os, sys
+import gc, os, sys
 folder = os.path.dirname(__file__)
 sys.path.remove(folder)
 sys.path_importer_cache.pop(folder, None)
@@ -29,6 +29,9 @@ for module in MODULES:
     except Exception:
         # The script's own import will tell.
         pass
+# Looking through all that the modules hold, at the end, takes longer than most scripts.
+gc.collect()
+gc.freeze()
 ";
 
 /// The specification of an interpreter that imports these modules before it waits.
