@@ -358,6 +358,7 @@ impl Builder<'_> {
 
     /// Copies the next content from the socket.
     fn content(&mut self, target: &Path) -> Result<(), Failed> {
+        self.folders_above(target)?;
         let file = self.create(target, 0o644)?;
         self.own(&file, target)?;
         let mut left = self.contents.next().copied().unwrap_or_default();
@@ -369,6 +370,20 @@ impl Builder<'_> {
                 .map_err(|error| Failed::io(STAGE, format!("reading /{}", target.display()), &error))?;
             write_all(file.as_fd(), &buffer[..size]).map_err(failed("writing", target))?;
             left -= size as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes the folders above a file of the run that are not there yet: they are the run's, too.
+    fn folders_above(&mut self, target: &Path) -> Result<(), Failed> {
+        let mut above: Vec<&Path> =
+            target.ancestors().skip(1).filter(|one| !one.as_os_str().is_empty()).collect();
+        above.reverse();
+        for folder in above {
+            if self.open(folder, OFlags::PATH | OFlags::DIRECTORY).is_err() {
+                let made = self.directory(folder, 0o755)?;
+                self.own(&made, folder)?;
+            }
         }
         Ok(())
     }
