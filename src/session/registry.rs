@@ -275,7 +275,7 @@ impl Sessions {
     }
 
     async fn measured(&self, id: &SessionId) -> Result<(Option<KernelUsage>, Option<Tree>), SessionError> {
-        self.look(id, |kernel, _| {
+        self.enqueue(id, None, |kernel, _| {
             Box::pin(async move {
                 let usage = kernel.usage().await;
                 Ok((usage, kernel.workspace().files(0).await.ok()))
@@ -289,7 +289,7 @@ impl Sessions {
         if self.info(id)?.lock().uses > 0 {
             return Ok(None);
         }
-        let tree = self.look(id, move |kernel, _| {
+        let tree = self.enqueue(id, None, move |kernel, _| {
             let workspace = kernel.workspace();
             Box::pin(async move { Ok(workspace.files(most).await?) })
         });
@@ -311,27 +311,17 @@ impl Sessions {
         + 'static,
     ) -> Result<T, SessionError> {
         let using = self.info(id)?.using();
-        self.enqueue(id, act, Some(using)).await
+        self.enqueue(id, Some(using), act).await
     }
 
-    /// The same for whoever only looks: it neither makes the session busy nor keeps it.
-    async fn look<T: Send + 'static>(
-        &self,
-        id: &SessionId,
-        act: impl for<'a> FnOnce(&'a mut dyn Kernel, BoxFuture<'a, ()>) -> BoxFuture<'a, Result<T, SessionError>>
-        + Send
-        + 'static,
-    ) -> Result<T, SessionError> {
-        self.enqueue(id, act, None).await
-    }
-
+    /// The same; whoever only looks is not `using` the session, so neither makes it busy nor keeps it.
     async fn enqueue<T: Send + 'static>(
         &self,
         id: &SessionId,
+        using: Option<Using>,
         act: impl for<'a> FnOnce(&'a mut dyn Kernel, BoxFuture<'a, ()>) -> BoxFuture<'a, Result<T, SessionError>>
         + Send
         + 'static,
-        using: Option<Using>,
     ) -> Result<T, SessionError> {
         let (mut tell, told) = oneshot::channel();
         let job: Job = Box::new(move |kernel| {
