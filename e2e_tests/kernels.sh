@@ -41,7 +41,8 @@ built() {
 }
 escape=${ESCAPE:-$(built escape)}
 confined=${CONFINED:-$(built confined)}
-server=${SERVER:-$(dirname "$(dirname "$escape")")/mcp-python-exec-sandbox}
+# Tests name it by its whole path.
+server=$(realpath "${SERVER:-$(dirname "$(dirname "$escape")")/mcp-python-exec-sandbox}")
 # Without what only a debugger reads: a guest's memory is small.
 for one in server escape confined; do
     # One that knows the programs' architecture, where it is there.

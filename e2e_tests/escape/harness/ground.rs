@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use super::property::Outside;
 
-/// Seconds for one run: an emulated machine takes half a minute for the first.
-const RUN_TAKES: &str = "120";
+/// Seconds for one run: an emulated machine takes half a minute for the first, and minutes for hundreds of processes.
+const RUN_TAKES: &str = "300";
 
 /// Names and numbers of this architecture's system calls.
 #[cfg(target_arch = "x86_64")]
