@@ -36,7 +36,8 @@ attempt("process 1", lambda: os.kill(1, signal.SIGKILL))
 "#,
     &[
         case("before", "here", "here"),
-        case("everybody", "child ended", "child ended").namespaces("child ended"),
+        // Before Landlock has a scope for signals (ABI 6) the monitor is asked, and sends none to everybody.
+        case("everybody", "child ended", "child ended").confined("child ended|EPERM").namespaces("child ended"),
         // Afterwards the real one is looked at from outside.
         case("the canary", "ended", "ESRCH").namespaces("ESRCH"),
         case("process 1", "ok", "ok|EPERM").namespaces("ok"),

@@ -41,7 +41,7 @@ const CONFINED: [&str; 6] = [
     "memory: running a file from a writable folder",
 ];
 
-/// What older kernels leave beside it in the full tier: they do not know the seal of files in memory.
+/// What older kernels leave beside it: they do not know the seal of files in memory.
 const BEFORE_6_3: [&str; 1] = ["memory: running a file in memory"];
 
 fn steps(ground: &Ground) -> Result<(), String> {
@@ -52,8 +52,7 @@ fn steps(ground: &Ground) -> Result<(), String> {
         return Err(format!("control: {} surfaces are reached outside", outside.len()));
     }
     let inside = reached(&ground.inside(list, &["--network", "none"], &Options::default())?)?;
-    let old = !ground.confined && Machine::look().kernel < (6, 3);
-    let more: &[&str] = if old { &BEFORE_6_3 } else { &[] };
+    let more: &[&str] = if Machine::look().kernel < (6, 3) { &BEFORE_6_3 } else { &[] };
     let usual = if ground.confined { &CONFINED } else { &FULL };
     let allowed: BTreeSet<String> = usual.iter().chain(more).map(|&name| name.to_owned()).collect();
     let more: Vec<&String> = inside.difference(&allowed).collect();
