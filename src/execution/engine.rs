@@ -181,6 +181,7 @@ impl Engine {
         let ended_well = finished.outcome.status == ExitStatus::Exited(0);
         let shown = self.settings.mounts.iter().map(|mount| mount.name.as_str());
         notes.extend(figures::lost(&request.script, ended_well, &finished.left, shown));
+        notes.extend(finished.left.note());
         let report = self.report(finished, &environment, notes, arrived.elapsed());
         self.pool.keep(&spec, environment);
         Ok(report)
