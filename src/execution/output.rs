@@ -95,7 +95,7 @@ pub async fn collect(files: &dyn Workspace) -> Left {
         for entry in listing.entries {
             match (entry.kind, folder.join(&entry.name)) {
                 (EntryKind::Folder, Ok(path)) if looked_into + folders.len() < MOST_FOLDERS => {
-                    folders.push(path)
+                    folders.push(path);
                 }
                 (EntryKind::File, Ok(path)) if found.len() < MOST_FILES => found.push((path, entry.size)),
                 _ => more = true,
