@@ -37,7 +37,7 @@ pub struct Options {
     /// own Dockerfile
     #[arg(long, global = true, value_name = "NAME")]
     pub docker_image: Option<String>,
-    /// Folder of a system-call policy of your own, in place of the built-in one; `policy export folder` writes a start
+    /// Folder of a system-call policy of your own, in place of the built-in one; `policy export folder PATH` writes a start
     #[arg(long, global = true, value_name = "FOLDER")]
     pub seccomp_policy: Option<PathBuf>,
     /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
@@ -93,7 +93,13 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SIZE", allow_negative_numbers = true, default_value = "5G", value_parser = size)]
     pub cache_size: u64,
     /// Seconds after which an environment's requirements are resolved again
-    #[arg(long, global = true, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 86_400)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value_t = 86_400
+    )]
     pub resolve_ttl: u64,
     /// Take packages that have a wheel, and refuse those that would have to be built from source
     #[arg(long, global = true)]
