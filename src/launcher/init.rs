@@ -12,24 +12,50 @@ use super::status::Message;
 use super::supervise::{self, Supervised};
 use super::sys::{self, Forked};
 use super::watch::{Scratch, View, Watcher};
-use super::{Launch, caps, mounts, namespaces};
+use super::{Early, Launch, caps, mounts, namespaces};
 use crate::sandbox::facts::{LayerState, LayerStatus};
 use crate::sandbox::linux::plan::RootStep;
 
 const STAGE: &str = "init";
 
 /// In a process namespace of its own.
-pub fn in_namespace(launch: &mut Launch, layers: Vec<LayerStatus>) -> ! {
-    let Err(failed) = run(launch, layers);
+pub fn in_namespace(mut early: Early, layers: Vec<LayerStatus>) -> ! {
+    let builder = match lay_ground(&mut early) {
+        Ok(builder) => builder,
+        Err(failed) => early.reporter.fail(&failed),
+    };
+    let mut launch = early.receive_plan();
+    let Err(failed) = run(&mut launch, builder, layers);
     launch.reporter.fail(&failed)
 }
 
-fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert::Infallible, Failed> {
+/// All that can be done before the plan is here.
+fn lay_ground(early: &mut Early) -> Result<mounts::Builder, Failed> {
     die_with_guard()?;
+    let Some(isolation) = &early.groundwork.isolation else {
+        return Err(Failed::plain(STAGE, "no root is planned"));
+    };
+    let mut builder = mounts::Builder::begin(isolation)?;
+    builder.carry_out(&isolation.root, mounts::Contents::none(&early.reporter))?;
+    if early.groundwork.ahead {
+        let told = early.reporter.send(&Message::Grounded, None);
+        told.map_err(|error| Failed::io(STAGE, "reporting the ground", &error))?;
+    }
+    early.clock.mark("ground");
+    Ok(builder)
+}
+
+fn run(
+    launch: &mut Launch,
+    mut builder: mounts::Builder,
+    mut layers: Vec<LayerStatus>,
+) -> Result<std::convert::Infallible, Failed> {
     let Some(isolation) = launch.plan.isolation.clone() else {
         return Err(Failed::plain(STAGE, "no root is planned"));
     };
-    let root = mounts::build(&isolation, &launch.plan.contents, &launch.reporter)?;
+    let left = &isolation.root[launch.steps_done..];
+    builder.carry_out(left, mounts::Contents::of(&launch.plan.contents, &launch.reporter))?;
+    let root = builder.enter(&isolation)?;
     // Files of the run are readable for others and writable for its user, as everywhere.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     launch.clock.mark("mounts");
