@@ -161,13 +161,14 @@ confined() {
 }
 
 escape() {
-    local status=0 output tiers=
+    local status tiers=
     # Without Landlock there is no confined tier.
     [ "$landlock" -gt 0 ] || tiers=--full
+    # Told as it goes: a machine that runs out of time has said what it got to.
     # shellcheck disable=SC2086  # a list of names
-    output=$(/usr/local/bin/escape $tiers ${ESCAPE_ONLY:-} 2>&1) || status=1
-    printf '%s\n' "$output"
-    tell "escapes" both "$status" "$(printf '%s' "$output" | tail -1)"
+    /usr/local/bin/escape $tiers ${ESCAPE_ONLY:-} 2>&1 | tee /tmp/escape.txt
+    status=${PIPESTATUS[0]}
+    tell "escapes" both "$status" "$(tail -1 /tmp/escape.txt)"
 }
 
 for part in "$@"; do

@@ -123,7 +123,7 @@ pub enum PolicyAction {
     Show(SelectionArgs),
     /// Why one system call is decided as it is, in every role and tier
     Explain {
-        /// Name of the system call, such as ptrace
+        /// Name of the system call, such as ptrace, or its number
         name: String,
         /// Architecture
         #[arg(long, default_value_t = Arch::native(), value_parser = named::<Arch>)]

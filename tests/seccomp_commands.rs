@@ -236,6 +236,31 @@ fn check_accepts_a_copy_and_names_every_mistake_in_it() {
 }
 
 #[test]
+fn what_a_file_would_have_decided_that_cannot_be_read_is_not_missed_elsewhere() {
+    let temporary = tempfile::tempdir().expect("a temporary folder");
+    let copy = temporary.path().join("policy");
+    export_folder(&copy).expect("written");
+    let file = copy.join("shared/files.toml");
+    let text = fs::read_to_string(&file).expect("written");
+    fs::write(&file, text.replacen("answer = \"allow\"", "answer = 5", 1)).expect("writable");
+    let error = check(&copy).expect_err("a wrong type").to_string();
+    let lines: Vec<&str> = error.lines().skip(1).collect();
+    assert_eq!(lines, ["shared/files.toml:7: invalid type: integer `5`, expected a string"]);
+    fs::remove_file(&file).expect("removable");
+    let error = check(&copy).expect_err("a file is missing").to_string();
+    for line in error.lines().skip(1) {
+        assert!(line.ends_with("there is no file `shared/files.toml` in the policy folder"), "{error}");
+    }
+}
+
+#[test]
+fn a_call_is_explained_by_its_number_too() {
+    let by_name = explain("openat", Arch::X86_64).expect("known");
+    assert_eq!(explain("257", Arch::X86_64).expect("known"), by_name);
+    assert!(explain("9999", Arch::X86_64).is_err());
+}
+
+#[test]
 fn check_takes_a_single_file_in_or_outside_of_an_architecture_folder() {
     let temporary = tempfile::tempdir().expect("a temporary folder");
     let copy = temporary.path().join("policy");

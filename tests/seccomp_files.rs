@@ -161,7 +161,10 @@ fn includes_stay_inside_the_folder() {
         let words = problem(&format!("include = [\"{outside}\"]"));
         assert!(words.starts_with("2: ") && words.contains("relative to the policy folder"), "{words}");
     }
-    assert_eq!(problem("include = [\"nowhere.toml\"]"), "2: there is no such file in the policy folder");
+    assert_eq!(
+        problem("include = [\"nowhere.toml\"]"),
+        "2: there is no file `nowhere.toml` in the policy folder"
+    );
 }
 
 #[test]
@@ -181,7 +184,10 @@ fn a_file_that_cannot_be_read_is_not_taken_for_empty() {
 fn a_users_folder_has_no_fallback() {
     let empty = tempfile::tempdir().expect("a temporary folder");
     let error = folder::program(empty.path(), Arch::X86_64, Role::Run, FULL).expect_err("nothing is there");
-    assert_eq!(error.to_string(), "x86_64/run.toml:1: there is no such file in the policy folder");
+    assert_eq!(
+        error.to_string(),
+        "x86_64/run.toml:1: there is no file `x86_64/run.toml` in the policy folder"
+    );
 }
 
 #[test]

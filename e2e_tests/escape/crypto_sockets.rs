@@ -1,6 +1,6 @@
 //! The kernel's cryptography by sockets (`AF_ALG`): page-cache writes started there, and nothing in Python needs it.
 
-use crate::harness::{Property, case};
+use crate::harness::{Property, case, machine};
 
 pub const PROPERTY: Property = Property::probe(
     "crypto_sockets",
@@ -20,4 +20,6 @@ attempt("by the standard library", lambda: socket.socket(socket.AF_ALG, socket.S
         case("AF_ALG, all high bits", "ok|EAFNOSUPPORT", "EAFNOSUPPORT").seccomp("EAFNOSUPPORT"),
         case("by the standard library", "ok|EAFNOSUPPORT", "EAFNOSUPPORT").seccomp("EAFNOSUPPORT"),
     ],
-);
+)
+.uncontrolled_where(|_| machine::lacks_module("af_alg", "alg_create"))
+.known_as(&["CVE-2026-31431"]);

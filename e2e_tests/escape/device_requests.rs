@@ -30,6 +30,8 @@ attempt("driver's own", request(0x89F0, names))
 attempt("firmware of a card", request(0x8946, names))
 attempt("encryption key", request(0xC0506617))
 attempt("loop device", request(0x4C82))
+attempt("watch queue, size", request(0x5760, os.pipe()[0]))
+attempt("watch queue, filter", request(0x5761, os.pipe()[0]))
 attempt("immutable flag, high bits", request(0x40086602 | 1 << 32))
 os.unlink(path)
 "#,
@@ -45,7 +47,9 @@ os.unlink(path)
         case("firmware of a card", "ENODEV|EFAULT", "ENOTSUP").seccomp("ENOTSUP"),
         case("encryption key", "*", "ENOTTY").seccomp("ENOTTY"),
         case("loop device", "*", "ENOTTY").seccomp("ENOTTY"),
+        case("watch queue, size", "*", "ENOTTY").seccomp("ENOTTY"),
+        case("watch queue, filter", "*", "ENOTTY").seccomp("ENOTTY"),
         case("immutable flag, high bits", "ok|ENOTSUP|ENOTTY", "ENOTTY").seccomp("ENOTTY"),
     ],
 )
-.known_as(&["CVE-2019-10063"]);
+.known_as(&["CVE-2019-10063", "CVE-2022-0995"]);

@@ -1,7 +1,7 @@
 //! Sockets to the hypervisor and between virtual machines (`AF_VSOCK`) have no namespace: every run and the host share
 //! them.
 
-use crate::harness::{Property, case};
+use crate::harness::{Property, case, machine};
 
 pub const PROPERTY: Property = Property::probe(
     "hypervisor_sockets",
@@ -21,4 +21,5 @@ attempt("packets", made(socket.SOCK_SEQPACKET))
         case("packets", "ok|EAFNOSUPPORT|ENODEV|ESOCKTNOSUPPORT", "EAFNOSUPPORT").seccomp("EAFNOSUPPORT"),
     ],
 )
+.uncontrolled_where(|_| machine::lacks_module("vsock", "vsock_create"))
 .known_as(&["CVE-2021-26708", "CVE-2024-50264"]);

@@ -29,4 +29,4 @@ attempt("TCP_ULP", lambda: socket.socketpair()[0].setsockopt(socket.IPPROTO_TCP,
         case("TCP_ULP", "ENOTSUP|ENOPROTOOPT|EINVAL", "ENOPROTOOPT").seccomp("ENOPROTOOPT"),
     ],
 )
-.known_as(&["CVE-2021-3490", "CVE-2022-23222", "CVE-2013-2094", "CVE-2023-0461"]);
+.known_as(&["CVE-2013-2094", "CVE-2017-16995", "CVE-2020-8835", "CVE-2021-3490", "CVE-2022-23222", "CVE-2023-0461", "CVE-2026-46300"]);

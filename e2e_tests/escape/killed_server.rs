@@ -14,14 +14,11 @@ fn steps(ground: &Ground) -> Result<(), String> {
     let mut server = ground.start_inside(&script, &[], &Options::default())?;
     let mut lines = server.stdout.take().map(|stdout| BufReader::new(stdout).lines());
     let ready = lines.as_mut().is_some_and(|lines| lines.any(|line| line.is_ok_and(|line| line == "ready")));
-    let there = ground.processes_with(&marker);
+    let started = eventually(|| ground.processes_with(&marker).len() == 3);
     server.kill().map_err(|error| error.to_string())?;
     let _ = server.wait();
-    if !ready || there.len() < 3 {
-        return Err(format!("the script did not get going: {there:?}"));
-    }
     if eventually(|| ground.processes_with(&marker).is_empty()) {
-        return Ok(());
+        return if ready && started { Ok(()) } else { Err("the script did not get going".to_owned()) };
     }
     let left = ground.processes_with(&marker);
     ground.end_processes_with(&marker);

@@ -86,8 +86,10 @@ properties! {
     old_root
     other_processes
     outside_user
+    overlay_mounts
     own_executable
     own_namespaces
+    packet_filters
     process_options
     processor_features
     races_with_the_kernel
@@ -109,6 +111,7 @@ properties! {
     sys_folder
     terminal_input
     tracing_processes
+    traffic_control
     working_directory
 }
 

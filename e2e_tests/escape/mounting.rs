@@ -35,4 +35,4 @@ attempt("move", mount(b"/proc", None, MOVE))
     ],
 )
 .privately()
-.known_as(&["CVE-2019-16884", "CVE-2019-19921"]);
+.known_as(&["CVE-2019-16884", "CVE-2019-19921", "CVE-2021-33909"]);

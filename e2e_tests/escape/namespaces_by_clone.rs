@@ -51,4 +51,4 @@ attempt("clone3, into a cgroup", cloned3(0x200000000))
     ],
 )
 .privately()
-.known_as(&["CVE-2022-0185"]);
+.known_as(&["CVE-2013-1858", "CVE-2022-0185"]);

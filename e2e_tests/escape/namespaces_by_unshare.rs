@@ -27,4 +27,4 @@ attempt("files", in_child(lambda: syscall("unshare", 0x400)))
     ],
 )
 .privately()
-.known_as(&["CVE-2022-0185", "CVE-2022-0492", "CVE-2024-1086"]);
+.known_as(&["CVE-2018-18955", "CVE-2022-0185", "CVE-2022-0492", "CVE-2024-1086"]);

@@ -45,4 +45,4 @@ attempt("adding an address", add_address)
     ],
 )
 .privately()
-.known_as(&["CVE-2017-7184", "CVE-2022-34918", "CVE-2023-32233", "CVE-2024-1086"]);
+.known_as(&["CVE-2017-7184", "CVE-2022-27666", "CVE-2022-34918", "CVE-2023-32233", "CVE-2024-1086", "CVE-2026-43284"]);

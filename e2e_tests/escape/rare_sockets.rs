@@ -52,13 +52,14 @@ attempt("pair of TIPC", lambda: syscall("socketpair", 30, socket.SOCK_SEQPACKET,
         case("KCM", "*", "EAFNOSUPPORT").seccomp("EAFNOSUPPORT"),
         case("QIPCRTR", "*", "EAFNOSUPPORT").seccomp("EAFNOSUPPORT"),
         case("SMC", "*", "EAFNOSUPPORT").seccomp("EAFNOSUPPORT"),
-        case("ping", "*", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
+        // Whatever it is answered with, this kernel has it.
+        case("ping", "ok|EACCES", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
         case("SCTP", "*", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
-        case("MPTCP", "*", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
+        case("MPTCP", "ok|EPROTONOSUPPORT|ENOPROTOOPT", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
         case("UDP-Lite", "*", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
         case("DCCP", "*", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
         case("L2TP", "*", "EPROTONOSUPPORT").seccomp("EPROTONOSUPPORT"),
         case("pair of TIPC", "*", "EAFNOSUPPORT").seccomp("EAFNOSUPPORT"),
     ],
 )
-.known_as(&["CVE-2010-3904", "CVE-2017-6074", "CVE-2021-43267"]);
+.known_as(&["CVE-2010-3904", "CVE-2017-6074", "CVE-2021-43267", "CVE-2022-0435", "CVE-2026-43500"]);

@@ -1,6 +1,6 @@
 //! What lies outside the few writable folders cannot be changed: no new names, no writes, no attributes.
 
-use crate::harness::{Property, case};
+use crate::harness::{Ground, Property, Stage, case};
 
 pub const PROPERTY: Property = Property::probe(
     "read_only_system",
@@ -15,6 +15,8 @@ def created(folder):
 
 for folder in ("/", "/usr", "/usr/bin", "/usr/lib", "/etc", "/etc/ssl/certs", "/dev", "/proc", "/var", "/home"):
     attempt(folder, created(folder))
+
+attempt("a folder of the user's", created(ARGS["own"]))
 
 def elsewhere():
     scratch = ("/work", "/tmp", "/var/tmp", "/home/sandbox", "/dev/shm")
@@ -44,6 +46,7 @@ attempt("removal", lambda: os.rename("/usr/bin/env", "/usr/bin/env2"))
         case("/proc", "*", "EROFS|EACCES|ENOENT").namespaces("EROFS|EACCES|ENOENT"),
         case("/var", "EACCES", "EROFS|EACCES").outside_root("ok").namespaces("EROFS"),
         case("/home", "EACCES", "EROFS|EACCES").outside_root("ok").namespaces("EROFS"),
+        case("a folder of the user's", "ok", "ENOENT").namespaces("ENOENT"),
         case("anywhere else", "*", "nowhere").confined("nowhere|EACCES"),
         // In the confined tier done without effect, and said to be done: shutil and pip ask for it.
         case("permissions", "EPERM", "EROFS|EPERM").confined("ok").outside_root("ok").namespaces("EROFS"),
@@ -52,4 +55,5 @@ attempt("removal", lambda: os.rename("/usr/bin/env", "/usr/bin/env2"))
         case("by a hard link", "*", "EXDEV|EPERM|EACCES").namespaces("EXDEV|EPERM|EACCES"),
         case("removal", "*", "EROFS|EACCES|EXDEV"),
     ],
-);
+)
+.staged(|ground: &Ground| Ok(Stage::with("own", ground.folder.path().display().to_string())));

@@ -50,4 +50,4 @@ attempt("every mount", lambda: "nosuid" if all(
         case("every mount", "suid", "nosuid").confined("*").namespaces("nosuid"),
     ],
 )
-.known_as(&["CVE-2021-4034", "CVE-2019-18634"]);
+.known_as(&["CVE-2019-18634", "CVE-2021-3156", "CVE-2021-4034", "CVE-2023-4911", "CVE-2025-32463"]);

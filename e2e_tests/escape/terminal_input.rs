@@ -39,4 +39,4 @@ attempt("controlling terminal", opened("/dev/tty", os.O_RDWR))
         case("controlling terminal", "*", "ENOENT").namespaces("ENOENT").landlock("EACCES|ENXIO"),
     ],
 )
-.known_as(&["CVE-2017-5226", "CVE-2019-10063", "CVE-2023-28100"]);
+.known_as(&["CVE-2017-2636", "CVE-2017-5226", "CVE-2019-10063", "CVE-2023-28100"]);

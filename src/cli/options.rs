@@ -63,19 +63,19 @@ pub struct Options {
     #[arg(long, global = true, value_name = "MODULES", value_delimiter = ',', value_parser = module)]
     pub preload: Vec<String>,
     /// Memory of one run, all its processes and its files in memory together; a small machine's default is less
-    #[arg(long, global = true, value_name = "SIZE", default_value = DEFAULT_MEMORY.as_str(), value_parser = size)]
+    #[arg(long, global = true, value_name = "SIZE", default_value = DEFAULT_MEMORY.as_str(), value_parser = size, allow_hyphen_values = true)]
     pub memory_limit: u64,
     /// Processes and threads of one run
-    #[arg(long, global = true, value_name = "N", default_value_t = 512)]
+    #[arg(long, global = true, value_name = "N", default_value_t = 512, value_parser = count, allow_hyphen_values = true)]
     pub max_processes: u64,
     /// Processors' worth of time of one run, such as 0.5 or 2; without it, all there are
-    #[arg(long, global = true, value_name = "N", value_parser = processors)]
+    #[arg(long, global = true, value_name = "N", value_parser = processors, allow_hyphen_values = true)]
     pub cpu_limit: Option<u32>,
     /// Space for what one run writes; a small machine's default is less
-    #[arg(long, global = true, value_name = "SIZE", default_value = DEFAULT_DISK.as_str(), value_parser = size)]
+    #[arg(long, global = true, value_name = "SIZE", default_value = DEFAULT_DISK.as_str(), value_parser = size, allow_hyphen_values = true)]
     pub disk_limit: u64,
     /// Open files of one process
-    #[arg(long, global = true, value_name = "N", default_value_t = 1024)]
+    #[arg(long, global = true, value_name = "N", default_value_t = 1024, value_parser = count, allow_hyphen_values = true)]
     pub max_open_files: u64,
     /// Do not fetch common packages in advance
     #[arg(long, global = true)]
@@ -168,6 +168,11 @@ fn size(text: &str) -> Result<u64, String> {
         Some(0) => Err("it must be more than 0; write it like 500M or 5G".to_owned()),
         bytes => bytes.ok_or_else(wrong),
     }
+}
+
+/// A whole number. How large it has to be at least the limits say, 0 included.
+fn count(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("{text:?} is no whole number above 0; write it like 64 or 512"))
 }
 
 /// The name of a module, as an import statement takes it.
@@ -467,6 +472,23 @@ mod tests {
             let error = settings(&[flag, "0"]).expect_err("it was taken");
             assert_eq!(error.exit_code(), 2, "{flag}");
             assert!(error.to_string().contains(says), "{flag}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_limit_below_nothing_is_refused_with_what_is_needed_instead() {
+        for (flag, says) in [
+            ("--max-processes", "is no whole number above 0; write it like 64 or 512"),
+            ("--max-open-files", "is no whole number above 0; write it like 64 or 512"),
+            ("--memory-limit", "is no size; write it like 500M or 5G"),
+            ("--disk-limit", "is no size; write it like 500M or 5G"),
+            ("--cpu-limit", "is no number of processors above 0; write it like 0.5 or 2"),
+        ] {
+            for args in [&[flag, "-1"][..], &[&format!("{flag}=-1")]] {
+                let error = settings(args).expect_err("it was taken");
+                assert_eq!(error.exit_code(), 2, "{args:?}");
+                assert!(error.to_string().contains(says), "{args:?}: {error}");
+            }
         }
     }
 }

@@ -83,8 +83,14 @@ NEW = {
 }
 
 
+# Whether this is a control in namespaces of its own.
+PRIVATE = False
+
+
 def enter_private_namespaces():
     """Root of namespaces of its own. Exits with 77 where the machine refuses them."""
+    global PRIVATE
+    PRIVATE = True
     uid, gid = os.getuid(), os.getgid()
     flags = sum(flag for name, flag in NEW.items() if name != "time")
     try:

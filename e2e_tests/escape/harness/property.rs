@@ -18,7 +18,14 @@ pub struct Property {
     pub needs: &'static [Need],
     /// How it is tried.
     pub act: Act,
+    /// Where the control cannot work.
+    pub uncontrolled: Option<Uncontrolled>,
 }
+
+/// Why no attempt of a property can come to anything else outside than inside, on this machine and for this user. Looks at the
+/// machine, never at what came of the attempts: a control that fails for another reason has to be seen. Where it says
+/// something although an attempt did come to something else, that is a broken property, too.
+pub type Uncontrolled = fn(&Ground) -> Option<String>;
 
 /// How a property is tried.
 pub enum Act {
@@ -176,7 +183,7 @@ impl Property {
     ) -> Self {
         let probe =
             Probe { script, cases, outside: Outside::Plain, flags: &["--network", "none"], stage: None };
-        Self { name, claim, known_as: &[], needs: &[], act: Act::Probe(probe) }
+        Self { name, claim, known_as: &[], needs: &[], act: Act::Probe(probe), uncontrolled: None }
     }
 
     /// A property with steps of its own.
@@ -185,7 +192,7 @@ impl Property {
         claim: &'static str,
         steps: fn(&Ground) -> Result<(), String>,
     ) -> Self {
-        Self { name, claim, known_as: &[], needs: &[], act: Act::Steps(steps) }
+        Self { name, claim, known_as: &[], needs: &[], act: Act::Steps(steps), uncontrolled: None }
     }
 
     /// Escapes that worked like this elsewhere.
@@ -205,6 +212,12 @@ impl Property {
         if let Act::Probe(probe) = &mut self.act {
             probe.outside = Outside::Private;
         }
+        self
+    }
+
+    /// Declares where the control cannot work.
+    pub const fn uncontrolled_where(mut self, reason: Uncontrolled) -> Self {
+        self.uncontrolled = Some(reason);
         self
     }
 

@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use super::super::situation::Situation;
 use super::alone::{self, Layer};
 use super::ground::{Ground, Options};
-use super::property::{Act, Expected, Need, Probe, Property, Stage};
+use super::machine;
+use super::property::{Act, Expected, Need, Probe, Property, Stage, Uncontrolled};
 
 /// What came of one property in one situation.
 #[derive(Default)]
@@ -83,7 +84,10 @@ impl Total {
         self.broken += usize::from(!broken.is_empty());
         self.held += usize::from(word == "held");
         let seconds = verdict.took.as_secs_f32();
-        eprintln!("{situation:<20} {:<26} {word} ({judged} + {judged_alone}) {seconds:.1} s", property.name);
+        eprintln!(
+            "{situation:<20} {:<26} {word} ({judged}, {controlled} controlled, + {judged_alone}) {seconds:.1} s",
+            property.name
+        );
         for line in broken {
             eprintln!("    {line}");
         }
@@ -121,7 +125,7 @@ fn run_one(property: &Property, situation: &Situation) -> Verdict {
         Err(error) => return Verdict { broken: vec![error], ..verdict },
     };
     match &property.act {
-        Act::Probe(probe) => run_probe(probe, &ground, situation, &mut verdict),
+        Act::Probe(probe) => run_probe(property, probe, &ground, situation, &mut verdict),
         Act::Steps(steps) => match steps(&ground) {
             Ok(()) => (verdict.judged, verdict.controlled) = (1, 1),
             Err(error) => verdict.broken.push(error),
@@ -144,7 +148,13 @@ fn lacking(need: Need, situation: &Situation) -> Option<String> {
     }
 }
 
-fn run_probe(probe: &Probe, ground: &Ground, situation: &Situation, verdict: &mut Verdict) {
+fn run_probe(
+    property: &Property,
+    probe: &Probe,
+    ground: &Ground,
+    situation: &Situation,
+    verdict: &mut Verdict,
+) {
     let stage = probe.stage.map_or_else(|| Ok(Stage::default()), |stage| stage(ground));
     let mut stage = match stage {
         Ok(stage) => stage,
@@ -152,7 +162,7 @@ fn run_probe(probe: &Probe, ground: &Ground, situation: &Situation, verdict: &mu
     };
     let args = std::mem::take(&mut stage.args);
     let mut judge = Judge { verdict, probe, ground, args, nothing_is_hidden: false };
-    judge.outside(&stage.options);
+    judge.outside(&stage.options, property.uncontrolled);
     judge.inside(situation, &stage.options);
     if let Some(Err(error)) = stage.afterwards.take().map(|check| check()) {
         judge.verdict.broken.push(error);
@@ -173,7 +183,7 @@ struct Judge<'a> {
 type Expectations = Vec<(&'static str, Option<Expected>)>;
 
 impl Judge<'_> {
-    fn outside(&mut self, options: &Options) {
+    fn outside(&mut self, options: &Options, uncontrolled: Option<Uncontrolled>) {
         let is_root = self.ground.user.is_root;
         let expected = self.expectations(|case| {
             Some(case.outside_root.filter(|_| is_root).unwrap_or(case.outside)).filter(|one| *one != "*")
@@ -184,17 +194,33 @@ impl Judge<'_> {
             Err(error) => return self.verdict.broken.push(format!("outside: {error}")),
         };
         if output.status.code() == Some(77) {
-            self.verdict.skipped.push("the control: this user gets no namespaces here".to_owned());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            match machine::refuses_namespaces(&self.ground.user) {
+                Some(reason) => self.verdict.skipped.push(format!("a control: {reason}")),
+                None => self.verdict.broken.push(format!("outside: {}", stderr.trim())),
+            }
             return;
         }
         self.judge("outside", &output, &expected);
-        self.count_controls(&output);
+        self.verdict.controlled = self.count_controls(&output);
+        // Asked after the attempts, which may have had the kernel load what it asks about.
+        match (self.verdict.controlled, uncontrolled.and_then(|reason| reason(self.ground))) {
+            (0, Some(reason)) => self.verdict.skipped.push(format!("a control: {reason}")),
+            (0, None) => {
+                let why = "outside: no attempt comes to anything else than inside, so nothing shows that the probe works";
+                self.verdict.broken.push(why.to_owned());
+            }
+            (count, Some(reason)) => {
+                self.verdict
+                    .broken
+                    .push(format!("outside: {count} attempts came to something else, although {reason}"));
+            }
+            (_, None) => {}
+        }
     }
 
-    /// Attempts that came to something else outside than they have to come to inside. Where no attempt of a property does,
-    /// the machine itself cannot do what is refused (sockets that its kernel does not have, limits that are as low outside),
-    /// and that is told and counted.
-    fn count_controls(&mut self, output: &Output) {
+    /// Attempts that came to something else outside than they have to come to inside.
+    fn count_controls(&self, output: &Output) -> usize {
         let stdout = String::from_utf8_lossy(&output.stdout);
         let told = told(&stdout);
         let inside = |case: &super::Case| {
@@ -205,12 +231,7 @@ impl Judge<'_> {
             let other = |outcome: &&str| !matches(inside(case), outcome);
             inside(case) != "*" && told.get(case.label).is_some_and(other)
         };
-        let controlled = self.probe.cases.iter().filter(proves).count();
-        if controlled == 0 {
-            let why = "a control: outside, on this machine, no attempt comes to anything else than inside";
-            self.verdict.skipped.push(why.to_owned());
-        }
-        self.verdict.controlled += controlled;
+        self.probe.cases.iter().filter(proves).count()
     }
 
     fn inside(&mut self, situation: &Situation, options: &Options) {

@@ -3,7 +3,7 @@
 //! Each command is a function from its arguments to text or an error. It must never print or exit.
 mod own;
 
-use crate::seccomp::compiler::{Decision, Place, Policy, syscalls};
+use crate::seccomp::compiler::{Decision, Place, Policy, Syscall, syscalls};
 use crate::seccomp::{Answer, Arch, PolicyError, Role, Tier, docker, embedded, embedded_policy};
 pub use own::{check, export_folder, load};
 use std::fmt::Write as _;
@@ -118,8 +118,8 @@ fn write_decision(text: &mut String, start: &str, decision: &Decision) {
 /// # Errors
 /// A name that the architecture does not have.
 pub fn explain(name: &str, arch: Arch) -> Result<String, PolicyCommandError> {
-    let number = syscalls(arch).iter().find(|call| call.name == name).map(|call| call.number);
-    let number = number.ok_or_else(|| unknown(name, arch))?;
+    let asked = |call: &&Syscall| call.name == name || name.parse() == Ok(call.number);
+    let Syscall { name, number } = *syscalls(arch).iter().find(asked).ok_or_else(|| unknown(name, arch))?;
     let mut groups: Vec<(Decision, Vec<String>)> = Vec::new();
     for tier in Tier::ALL {
         for role in Role::ALL {

@@ -50,7 +50,11 @@ fn check_folder(root: &Path) -> Result<String, PolicyCommandError> {
                     push_line(&mut text, &sound(&of, &one.policy, one.program.len()));
                 }
             }
-            Err(error) => problems.extend(error.problems),
+            // A shared file is read for each architecture.
+            Err(error) => {
+                let new: Vec<_> = error.problems.into_iter().filter(|one| !problems.contains(one)).collect();
+                problems.extend(new);
+            }
         }
     }
     if !problems.is_empty() {

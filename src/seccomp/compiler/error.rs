@@ -36,8 +36,8 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProblemKind {
     /// The file is not there.
-    #[error("there is no such file in the policy folder")]
-    NoFile,
+    #[error("there is no file `{0}` in the policy folder")]
+    NoFile(String),
     /// The file is there and cannot be read; why.
     #[error("the file cannot be read: {0}")]
     Unreadable(String),

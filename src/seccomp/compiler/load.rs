@@ -36,8 +36,14 @@ pub fn load<R>(arch: Arch, files: &[String], read: R) -> Result<Policy, PolicyEr
 where
     R: Fn(&str) -> io::Result<String>,
 {
-    let mut loader =
-        Loader { arch, read, seen: BTreeSet::new(), decisions: BTreeMap::new(), problems: Vec::new() };
+    let mut loader = Loader {
+        arch,
+        read,
+        seen: BTreeSet::new(),
+        decisions: BTreeMap::new(),
+        problems: Vec::new(),
+        has_unread: false,
+    };
     for file in files {
         loader.file(file, None);
     }
@@ -58,6 +64,8 @@ struct Loader<R> {
     seen: BTreeSet<String>,
     decisions: BTreeMap<u32, Decision>,
     problems: Vec<Problem>,
+    /// Whether a file could not be read.
+    has_unread: bool,
 }
 
 /// Whether a decision has to be the first on its system call, or has to replace one.
@@ -72,6 +80,12 @@ impl<R: Fn(&str) -> io::Result<String>> Loader<R> {
         self.problems.push(Problem { place, kind });
     }
 
+    /// A problem that leaves out all that the file decides.
+    fn unread(&mut self, place: Place, kind: ProblemKind) {
+        self.has_unread = true;
+        self.problem(place, kind);
+    }
+
     fn file(&mut self, file: &str, wanted_by: Option<Place>) {
         if !self.seen.insert(file.to_owned()) {
             return;
@@ -80,9 +94,9 @@ impl<R: Fn(&str) -> io::Result<String>> Loader<R> {
         match (self.read)(file) {
             Ok(text) => self.page(&Page { file, text: &text }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.problem(Place { file: file.to_owned(), ..here }, ProblemKind::NoFile);
+                self.unread(here, ProblemKind::NoFile(file.to_owned()));
             }
-            Err(error) => self.problem(here, ProblemKind::Unreadable(error.to_string())),
+            Err(error) => self.unread(here, ProblemKind::Unreadable(error.to_string())),
         }
     }
 
@@ -91,7 +105,7 @@ impl<R: Fn(&str) -> io::Result<String>> Loader<R> {
             Ok(parsed) => parsed,
             Err(error) => {
                 let place = page.place(&error.span().unwrap_or(0..0));
-                return self.problem(place, ProblemKind::Shape(error.message().to_owned()));
+                return self.unread(place, ProblemKind::Shape(error.message().to_owned()));
             }
         };
         for name in &parsed.include {
@@ -143,6 +157,8 @@ impl<R: Fn(&str) -> io::Result<String>> Loader<R> {
         let name = decision.name.to_owned();
         let first_here = here.insert(number);
         match (self.decisions.get(&number), mode) {
+            // It may stand in a file that could not be read.
+            (None, Mode::Replace) if self.has_unread => {}
             (None, Mode::Replace) => self.problem(decision.place, ProblemKind::NothingToOverride { name }),
             (Some(earlier), _) if mode == Mode::First || !first_here => {
                 let first = earlier.place.clone();
