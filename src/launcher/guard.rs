@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::receive::Reporter;
 use super::stage::Failed;
 use super::status::Message;
 use super::sys::{self, Forked};
@@ -24,7 +23,7 @@ pub fn run(mut early: Early, mut layers: Vec<LayerStatus>) -> ! {
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() } {
         Ok(Forked::Child) => init::in_namespace(early, layers),
-        Ok(Forked::Parent(pid)) => match watch(&early.reporter, pid) {
+        Ok(Forked::Parent(pid)) => match watch(&early, pid) {
             Ok(()) => sys::exit_now(0),
             Err(failed) => early.reporter.fail(&failed),
         },
@@ -42,13 +41,18 @@ fn enter_namespaces(early: &mut Early) -> Result<Vec<LayerStatus>, Failed> {
     Ok(layers)
 }
 
-fn watch(reporter: &Reporter, pid: i32) -> Result<(), Failed> {
+fn watch(early: &Early, pid: i32) -> Result<(), Failed> {
+    let reporter = &early.reporter;
     let pid = Pid::from_raw(pid).ok_or_else(|| Failed::plain(STAGE, "fork gave no process id"))?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|error| Failed::errno(STAGE, "opening a pidfd", error))?;
     super::silence(&[1, 2])?;
     // Where the server is gone already, the wait below sees it.
     let _ = reporter.send(&Message::Supervisor, Some(pidfd.as_fd()));
+    if early.groundwork.ahead {
+        // This may be a long wait. Without it the process is larger, nothing else.
+        let _ = sys::own_file::give_back();
+    }
     wait_for_end(reporter.as_fd(), pidfd.as_fd()).map_err(|error| Failed::errno(STAGE, "poll", error))?;
     let _ = pidfd_send_signal(&pidfd, Signal::KILL);
     let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
