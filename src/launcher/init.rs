@@ -132,11 +132,22 @@ fn start_worker(
                 Watcher::new(plan, View::Namespace(proc), root.work_dir.try_clone().ok())
             });
             keeper.map(|keeper| keeper.serve(launch)).transpose()?;
-            // The end of process 1 is the end of all.
-            let finish = |_: &Launch| {};
             let phase = supervise::Phase::first(&launch.plan);
-            Supervised { worker, signals, watcher, scratch, phase, deputy: None, finish }.wait(launch)
+            Supervised { worker, signals, watcher, scratch, phase, deputy: None, finish: end_all }
+                .wait(launch)
         }
+    }
+}
+
+/// Ends what is left of the run and collects it. The end of this process would do that as well, but the kernel takes the
+/// mounts apart first, for which nobody has to wait who only wants to know that no process is left.
+fn end_all(_: &Launch) {
+    // Process 1 reaches nothing but its own namespace; whoever is not process 1 would reach much more.
+    while rustix::process::getpid().is_init() && sys::has_children() {
+        let _ = sys::kill_all_in_reach(Signal::KILL.as_raw());
+        sys::wait_for_child();
+        // Each signal to all walks all processes of the machine.
+        while sys::reap().is_some() {}
     }
 }
 

@@ -149,7 +149,7 @@ impl fmt::Debug for Running {
 
 /// The handle by which a backend waits for, and kills, one sandbox. Dropping it kills.
 pub trait Control: Send {
-    /// Waits for the main program's end. Every process of the sandbox is gone when this returns.
+    /// Waits for the main program's end. Every process that it has left is gone when this returns.
     fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>>;
 
     /// Says that a program which waited for its script is about to get it: from now on its limits are watched.

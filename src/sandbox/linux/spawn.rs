@@ -444,7 +444,10 @@ impl Control for NativeControl {
     fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>> {
         Box::pin(async move {
             let told = self.outcome().await;
-            self.link.gone().await;
+            if told.is_err() || self.link.ending == Ending::Monitor {
+                self.link.gone().await;
+            }
+            // Process 1 has collected all others before it told; its own end and that of the guard are a moment behind.
             let outcome = told?;
             if outcome.status == ExitStatus::Exited(0) {
                 return Ok(outcome);
