@@ -15,11 +15,16 @@ use super::sys::{self, Forked, rights};
 /// Descriptors of one request: the launcher's socket, standard output, standard error.
 pub const DESCRIPTORS: usize = 3;
 
+/// Name of launchers in lists of processes.
+const NAME: &std::ffi::CStr = c"mcp-launcher";
+
 /// After this time without a request and without an end what the work needed of the program's file is given back.
 const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Serves until the server's end of the socket on descriptor 0 is closed.
 pub fn main() -> ! {
+    // The kernel took the number of a descriptor for its name, and a list of processes would show that.
+    let _ = rustix::thread::set_name(NAME);
     // SAFETY: the server starts this process with the socket on descriptor 0; nothing else owns it.
     let socket = unsafe { sys::adopt(0) };
     // An error means that there is no server, or nothing left to work with.
