@@ -218,7 +218,7 @@ pub struct RunArgs {
     #[arg(long = "with", value_name = "DEP", allow_hyphen_values = true)]
     pub with: Vec<String>,
     /// Seconds until the run is ended
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: Option<u64>,
     /// Print the plan of the sandbox instead of running the script
     #[arg(long)]

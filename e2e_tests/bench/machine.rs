@@ -133,6 +133,11 @@ pub fn descriptors(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
 }
 
+/// Whether a process runs Python.
+pub fn is_interpreter(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("python"))
+}
+
 /// Mounts that this process sees.
 pub fn mounts() -> usize {
     fs::read_to_string("/proc/self/mountinfo").map_or(0, |text| text.lines().count())

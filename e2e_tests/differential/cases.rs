@@ -14,6 +14,8 @@ pub struct Case {
     pub portable: bool,
     /// Seconds that it may take.
     pub seconds: u32,
+    /// Whether it imports packages, which not every machine can fetch.
+    pub packages: bool,
 }
 
 /// For a script that does not say how long it may take.
@@ -44,11 +46,10 @@ fn case(file: &str, part: &str) -> Case {
     };
     let script = flagged(flags).fold(body.to_owned(), |text, flag| apply(&text, flag));
     let portable = !flagged(flags).any(|flag| flag == "sandbox");
-    Case { name: format!("{file}/{name}"), script, portable, seconds: SECONDS }
+    Case { name: format!("{file}/{name}"), script, portable, seconds: SECONDS, packages: false }
 }
 
-/// Programs of the case kit that need no packages: those that must work, and those about output, ends and limits. Without
-/// the kit there are none.
+/// Programs of the case kit: those that must work, and those about output, ends and limits. Without the kit there are none.
 pub fn of_the_kit(kit: &Path) -> Vec<Case> {
     let files = ["a", "c"].iter().flat_map(|group| std::fs::read_dir(kit.join(group)).into_iter().flatten());
     let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
@@ -59,14 +60,10 @@ pub fn of_the_kit(kit: &Path) -> Vec<Case> {
         let header = |key: &str| script.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         let seconds = header("# timeout_seconds:").map_or(SECONDS, |text| text.parse().expect("a number"));
         let name = path.strip_prefix(kit).expect("it lies in the kit").display().to_string();
-        (header("# needs:") == Some("stdlib")).then(|| Case {
-            name,
-            portable: false,
-            seconds,
-            script: script.clone(),
-        })
+        let packages = header("# needs:") != Some("stdlib");
+        Case { name, portable: false, seconds, packages, script: script.clone() }
     };
-    paths.iter().filter_map(read).collect()
+    paths.iter().map(read).collect()
 }
 
 /// Flags, where the text after `first=` and `then=` may hold blanks.

@@ -86,6 +86,10 @@ impl Server {
 
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Value {
         loop {
             let mut line = String::new();
             assert_ne!(
@@ -142,9 +146,13 @@ impl Server {
         self.log();
         let arguments = json!({"script": script, "timeout_seconds": seconds});
         let result = self.ask("tools/call", &json!({"name": "execute_python", "arguments": arguments}));
+        self.ended(&result)
+    }
+
+    fn ended(&mut self, result: &Value) -> Ended {
         let structured = &result["structuredContent"];
         let text = [("stdout", "/stdout.txt"), ("stderr", "/stderr.txt")]
-            .map(|(name, file)| self.whole(&result, file, structured[name].as_str().unwrap_or_default()));
+            .map(|(name, file)| self.whole(result, file, structured[name].as_str().unwrap_or_default()));
         let [stdout, stderr] = text;
         match structured["exit_code"].as_i64() {
             Some(code) => Ended { stdout, stderr, code, refused: false },
@@ -173,6 +181,30 @@ impl Server {
             }
         }
         last
+    }
+
+    /// Has a script run, and does something as soon as a waiting sandbox has got it; none where none got it.
+    pub fn run_and_meanwhile(&mut self, script: &str, act: impl FnOnce()) -> Option<Ended> {
+        self.log();
+        let params = json!({"name": "execute_python", "arguments": {"script": script}});
+        self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+        let mut log = String::new();
+        while !log.contains(USED) && !self.has_answered() {
+            log.push_str(&self.log());
+        }
+        let used = log.contains(USED);
+        if used {
+            act();
+        }
+        let result = self.answer();
+        used.then(|| self.ended(&result))
+    }
+
+    fn has_answered(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut watched = [PollFd::new(self.stdout.get_ref(), PollFlags::IN)];
+        let moment = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        poll(&mut watched, Some(&moment)).expect("it can be watched") > 0
     }
 
     /// Runs a script once and tells whether a waiting sandbox was used for it.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crate::server::Server;
+use crate::server::{Ended, Server};
 
 /// Longest wait for something that has to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -96,13 +96,64 @@ fn one_that_dies_while_it_waits_is_replaced_and_the_run_is_made_without_it() {
     until("two wait", || interpreters(&server).len() == 2);
     let waiting = interpreters(&server);
     for &pid in &waiting {
-        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it was alive");
+        signal(pid, rustix::process::Signal::KILL);
     }
     until("they are gone", || !alive(&waiting));
     let ended = server.run("print('right all the same')");
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "right all the same\n"));
     until("two wait again", || interpreters(&server).difference(&waiting).count() == 2);
+}
+
+#[test]
+fn one_that_dies_with_the_script_on_its_way_has_run_nothing_and_the_run_is_made_without_it() {
+    let mut server = Server::start(&["--pool-size", "1"]);
+    server.run("pass");
+    let long = format!("print('right all the same')\n#{}", "x".repeat(300_000));
+    for script in ["print('right all the same')", &long] {
+        for whole in [false, true] {
+            let ended = killed_with_the_script_on_its_way(&mut server, script, whole);
+            assert_eq!((ended.code, ended.stdout.as_str()), (0, "right all the same\n"), "{ended:?}");
+        }
+    }
+}
+
+/// How a script ends whose waiting interpreter, or whose whole sandbox, is killed before it takes the script.
+fn killed_with_the_script_on_its_way(server: &mut Server, script: &str, whole: bool) -> Ended {
+    for _ in 0..50 {
+        until("one waits", || interpreters(server).len() == 1);
+        let &interpreter = interpreters(server).iter().next().expect("one");
+        // It takes the script only when it goes on. One that was not ready yet is not given any.
+        signal(interpreter, rustix::process::Signal::STOP);
+        until("it has stopped", || is_stopped(interpreter));
+        let killed = if whole { parents()[&interpreter] } else { interpreter };
+        let kill = || signal(killed, rustix::process::Signal::KILL);
+        if let Some(ended) = server.run_and_meanwhile(script, kill) {
+            return ended;
+        }
+        signal(interpreter, rustix::process::Signal::CONT);
+    }
+    panic!("no waiting sandbox got the script");
+}
+
+#[test]
+fn one_that_is_killed_in_the_middle_of_its_script_is_not_run_again() {
+    let mut server = Server::start(&["--pool-size", "1"]);
+    server.run("pass");
+    for signal in ["SIGKILL", "SIGSEGV"] {
+        let script = format!("import os, signal\nprint('once')\nos.kill(os.getpid(), signal.{signal})");
+        let ended = server.run_waiting(&script).expect("a waiting sandbox takes it");
+        assert!(ended.code > 128 && ended.stdout == "once\n", "{ended:?}");
+    }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).expect("a process id")).expect("not 0");
+    rustix::process::kill_process(pid, signal).expect("it was alive");
 }
 
 #[test]

@@ -184,6 +184,20 @@ fn a_crash_is_told_and_the_sandbox_lives_on_with_its_files() {
 }
 
 #[test]
+fn a_forked_child_that_comes_to_the_end_of_its_cell_answers_no_other_cell() {
+    let mut session = Session::start(&[]);
+    session.run("import os, sys\nchild = os.fork()\nif not child: raise ValueError('of the child')");
+    assert_eq!(session.value("os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"), "1");
+    session.run("child = os.fork()\nif not child: sys.exit(3)");
+    assert_eq!(session.value("os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"), "3");
+    session.run("child = os.fork()");
+    assert_eq!(session.value("os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"), "0");
+    for number in 0..5 {
+        assert_eq!(session.value(&format!("{number} + 1")), (number + 1).to_string());
+    }
+}
+
+#[test]
 fn the_loss_of_the_whole_sandbox_is_told_and_its_files_are_carried_over() {
     let mut session = Session::start(&[]);
     session.call("write_file", json!({"file_path": "d/kept.txt", "content": "here"}));

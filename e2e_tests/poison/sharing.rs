@@ -197,3 +197,26 @@ fn modules_that_were_imported_before_are_told() {
         told
     });
 }
+
+#[test]
+fn a_module_whose_import_does_not_end_holds_up_neither_a_call_nor_the_other_sandboxes() {
+    let endless = json!({"name": "endless", "version": "1", "files": {"endless.py": "while True: pass\n"}});
+    let index = Index::of(&[endless, wheel("alpha", "1.0")]);
+    let stage = Stage::new(&index.at("/simple"));
+    let flags = ["--preload", "endless,alpha", "--pool-size", "2"];
+    let server = std::cell::RefCell::new(Server::start(&stage, &flags));
+    let call = |package: &str, script: &str| {
+        let call = json!({"script": script, "dependencies": [package], "timeout_seconds": 20});
+        server.borrow_mut().calls(1, &call)[0].to_string()
+    };
+    // The later ones come while a sandbox that imports the module is being started.
+    for _ in 0..3 {
+        let result = call("endless", "print('IT' + 'RAN')");
+        assert!(result.contains("ITRAN"), "{result}");
+    }
+    wait_for("a sandbox with the other module", || {
+        let result = call("alpha", "import sys\nprint('THERE=%s' % ('alpha' in sys.modules))");
+        assert!(result.contains("THERE="), "{result}");
+        result.contains("THERE=True")
+    });
+}

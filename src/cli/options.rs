@@ -37,7 +37,7 @@ pub struct Options {
     /// own Dockerfile
     #[arg(long, global = true, value_name = "NAME")]
     pub docker_image: Option<String>,
-    /// Folder of a system-call policy of your own, in place of the built-in one; `policy export folder` writes a start
+    /// Folder of a system-call policy of your own, in place of the built-in one; `policy export folder PATH` writes a start
     #[arg(long, global = true, value_name = "FOLDER")]
     pub seccomp_policy: Option<PathBuf>,
     /// What of the network scripts can reach: out but not this machine, all that this machine can, or nothing; without
@@ -45,19 +45,19 @@ pub struct Options {
     #[arg(long, global = true, value_enum)]
     pub network: Option<Network>,
     /// Seconds at most for one call
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, global = true, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub max_timeout: u64,
     /// Seconds for a call that names no timeout
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, global = true, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub default_timeout: u64,
     /// Bytes kept of standard output, and of standard error; at least 1024
-    #[arg(long, global = true, value_name = "BYTES", default_value_t = 102_400, value_parser = clap::value_parser!(u64).range(1024..=64 << 20))]
+    #[arg(long, global = true, value_name = "BYTES", allow_negative_numbers = true, default_value_t = 102_400, value_parser = clap::value_parser!(u64).range(1024..=64 << 20))]
     pub max_output_bytes: u64,
     /// Runs at the same time; without it, twice the number of processors, as far as memory goes
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=CONCURRENT_AT_MOST))]
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=CONCURRENT_AT_MOST))]
     pub max_concurrent: Option<u16>,
     /// Sandboxes that wait for a script at most; 0 keeps none waiting; without it, by processors and memory
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=64))]
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub pool_size: Option<u16>,
     /// Modules that waiting sandboxes have imported already, where a script's packages hold them
     #[arg(long, global = true, value_name = "MODULES", value_delimiter = ',', value_parser = module)]
@@ -90,10 +90,16 @@ pub struct Options {
     #[arg(long, global = true, value_name = "FOLDER")]
     pub data_dir: Option<PathBuf>,
     /// Space that packages and environments may take together, such as 500M or 5G
-    #[arg(long, global = true, value_name = "SIZE", default_value = "5G", value_parser = size)]
+    #[arg(long, global = true, value_name = "SIZE", allow_negative_numbers = true, default_value = "5G", value_parser = size)]
     pub cache_size: u64,
     /// Seconds after which an environment's requirements are resolved again
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 86_400)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        allow_negative_numbers = true,
+        default_value_t = 86_400
+    )]
     pub resolve_ttl: u64,
     /// Take packages that have a wheel, and refuse those that would have to be built from source
     #[arg(long, global = true)]
@@ -124,13 +130,13 @@ pub struct Options {
     )]
     pub tools: Vec<ToolFamily>,
     /// Stateful sandboxes at the same time
-    #[arg(long, global = true, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=60))]
+    #[arg(long, global = true, value_name = "N", allow_negative_numbers = true, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=60))]
     pub max_sandboxes: u16,
     /// Seconds without use after which a stateful sandbox is closed
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    #[arg(long, global = true, value_name = "SECONDS", allow_negative_numbers = true, default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub sandbox_ttl: u64,
     /// Size of one picture in a result, such as 256K; larger ones are made smaller
-    #[arg(long, global = true, value_name = "SIZE", default_value = "256K", value_parser = image_size)]
+    #[arg(long, global = true, value_name = "SIZE", allow_negative_numbers = true, default_value = "256K", value_parser = image_size)]
     pub max_image_bytes: u64,
     /// Interpreter of stateful sandboxes
     #[arg(
@@ -418,6 +424,30 @@ mod tests {
         );
         for wrong in ["", "0", "-1", "G", "5X", "99999999999T"] {
             assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_below_zero_are_refused_as_values() {
+        for flag in [
+            "--max-timeout",
+            "--default-timeout",
+            "--max-output-bytes",
+            "--max-concurrent",
+            "--pool-size",
+            "--memory-limit",
+            "--max-processes",
+            "--cpu-limit",
+            "--disk-limit",
+            "--max-open-files",
+            "--cache-size",
+            "--resolve-ttl",
+            "--max-sandboxes",
+            "--sandbox-ttl",
+            "--max-image-bytes",
+        ] {
+            let error = settings(&[flag, "-1"]).expect_err("it is too little").to_string();
+            assert!(error.contains(&format!("invalid value '-1' for '{flag} ")), "{error}");
         }
     }
 

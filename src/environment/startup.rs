@@ -1,5 +1,5 @@
 //! Whether an interpreter runs code of the environment's packages before the script: `.pth` lines that import, `.start`
-//! files, and modules that customise its start.
+//! files, and modules that customise its start, also where a `.pth` file leads.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -51,37 +51,74 @@ impl Environment {
 
 fn runs_code(packages: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(packages)? {
-        let path = entry?.path();
-        let stem = path.file_name().and_then(OsStr::to_str).and_then(|name| name.split('.').next());
-        let customises = stem.is_some_and(|stem| CUSTOMISERS.contains(&stem));
-        let runs = match path.extension().and_then(OsStr::to_str) {
-            Some("pth") => imports(&fs::read(&path)?),
-            Some("start") => true,
-            _ => false,
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        let runs = if name.ends_with(b".pth") {
+            path_file_runs_code(packages, &fs::read(entry.path())?)
+        } else {
+            name.ends_with(b".start") || is_customiser(&entry.file_name())
         };
-        if customises || runs {
+        if runs {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// Lines of a `.pth` file that start with `import` are run; all others are paths.
-fn imports(content: &[u8]) -> bool {
-    content.split(|byte| matches!(byte, b'\n' | b'\r')).any(|line| {
-        line.strip_prefix(b"import").is_some_and(|rest| matches!(rest.first(), Some(b' ' | b'\t')))
+/// Whether `site` would import this: a module of Python or of C, or a package.
+fn is_customiser(name: &OsStr) -> bool {
+    let stem = name.to_str().and_then(|name| name.split('.').next());
+    stem.is_some_and(|stem| CUSTOMISERS.contains(&stem))
+}
+
+/// Lines of a `.pth` file that start with `import` are run. The others are places to find modules in, and among these may
+/// be one that customises the start.
+fn path_file_runs_code(packages: &Path, content: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(content);
+    text.strip_prefix('\u{feff}').unwrap_or(&text).split(ends_line).any(|line| {
+        let is_code = line.strip_prefix("import").is_some_and(|rest| rest.starts_with([' ', '\t']));
+        let place = line.trim_end();
+        is_code || !place.is_empty() && !place.starts_with('#') && holds_customiser(&packages.join(place))
     })
+}
+
+/// What Python's `str.splitlines` takes for the end of a line.
+fn ends_line(letter: char) -> bool {
+    matches!(letter, '\n'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+fn holds_customiser(place: &Path) -> bool {
+    match fs::read_dir(place) {
+        Ok(entries) => entries.flatten().any(|entry| is_customiser(&entry.file_name())),
+        // An archive of modules, which is not looked into, or a folder that cannot be.
+        Err(_) => place.exists(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What the program that looks from inside a container finds has to be the same.
+    fn looked_at(packages: &Path) -> bool {
+        let found = runs_code(packages).expect("read");
+        let plan = serde_json::json!({"root": packages.parent(), "folders": [packages.file_name().and_then(OsStr::to_str)],
+            "links": {}, "config": "", "install": null, "packages": packages, "figures": ["", ""]});
+        let mut python = std::process::Command::new("python3");
+        let told = python.args(["-c", include_str!("inside/install.py"), &plan.to_string()]).output();
+        let told = told.expect("there is a Python").stdout;
+        let contents: serde_json::Value = serde_json::from_slice(&told).expect("JSON");
+        assert_eq!(contents["runs_code"], found);
+        found
+    }
+
     fn folder(name: &str, content: &str) -> bool {
         let place = tempfile::tempdir().expect("a temporary folder");
-        fs::create_dir(place.path().join("numpy")).expect("made");
-        fs::write(place.path().join(name), content).expect("written");
-        runs_code(place.path()).expect("read")
+        let packages = place.path().join("packages");
+        fs::create_dir_all(packages.join("numpy")).expect("made");
+        fs::write(packages.join(name), content).expect("written");
+        looked_at(&packages)
     }
 
     #[test]
@@ -91,6 +128,31 @@ mod tests {
         assert!(folder("b.start", ""));
         assert!(folder("sitecustomize.py", ""));
         assert!(folder("usercustomize.cpython-313-x86_64-linux-gnu.so", ""));
+        assert!(folder(".pth", "import evil\n"));
+    }
+
+    #[test]
+    fn lines_end_where_python_ends_them() {
+        for end in ["\n", "\r\n", "\u{b}", "\u{c}", "\u{1c}", "\u{1e}", "\u{85}", "\u{2028}", "\u{2029}"] {
+            assert!(folder("a.pth", &format!("x{end}import evil")), "{end:?}");
+        }
+        assert!(folder("a.pth", "\u{feff}import evil"));
+        assert!(!folder("a.pth", "x\timport evil"));
+    }
+
+    #[test]
+    fn places_that_a_file_adds_are_looked_into() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let packages = &place.path().join("packages");
+        fs::create_dir_all(packages.join("more")).expect("made");
+        fs::write(packages.join("a.pth"), "# more\nmore  \nnot/there\n").expect("written");
+        assert!(!looked_at(packages));
+        fs::write(packages.join("more/sitecustomize.py"), "").expect("written");
+        assert!(looked_at(packages));
+        fs::write(packages.join("a.pth"), "archive.zip\n").expect("written");
+        assert!(!looked_at(packages));
+        fs::write(packages.join("archive.zip"), "").expect("written");
+        assert!(looked_at(packages));
     }
 
     #[test]

@@ -162,25 +162,29 @@ impl Engine {
         let _run = self.pool.begin_run();
         let prepare = self.prepare(&request, deadline, &progress);
         let mut prepared = prepare.instrument(debug_span!("prepare")).await?;
+        let mut told = prepared.notes.len();
         let mut finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
         if let Err(RunError::Start(StartError::ProgramMissing(path))) = &finished {
             // Somebody has cleared the store since the environment was made: once more, from the beginning.
             tracing::warn!("the environment has gone ({}); it is made again", path.display());
             self.environments.forget(prepared.environment).await;
             prepared = self.prepare(&request, deadline, &progress).await?;
+            told = prepared.notes.len();
             finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
         }
         if let Err(RunError::Wait(WaitError::NotBegun(reason))) = &finished {
             tracing::info!(
-                "a waiting sandbox was lost with the script on its way ({reason}): another one runs it"
+                "a waiting sandbox was lost with the script on its way ({reason}): one that is built now runs it"
             );
-            finished = self.run_once(&mut prepared, &request.script, deadline, &progress).await;
+            prepared.notes.truncate(told);
+            finished = self.run_cold(&prepared, deadline, &progress).await;
         }
         let finished = finished.map_err(|error| failure::run(error, request.timeout, &prepared.notes))?;
         let Prepared { spec, environment, mut notes } = prepared;
         let ended_well = finished.outcome.status == ExitStatus::Exited(0);
         let shown = self.settings.mounts.iter().map(|mount| mount.name.as_str());
         notes.extend(figures::lost(&request.script, ended_well, &finished.left, shown));
+        notes.extend(finished.left.note());
         let report = self.report(finished, &environment, notes, arrived.elapsed());
         self.pool.keep(&spec, environment);
         Ok(report)
@@ -195,6 +199,27 @@ impl Engine {
     ) -> Result<Finished, RunError> {
         let start = self.start(prepared, script, deadline);
         let running = start.instrument(debug_span!("start")).await?;
+        self.attend(running, deadline, progress).await
+    }
+
+    /// In a sandbox that is built for it.
+    async fn run_cold(
+        &self,
+        prepared: &Prepared,
+        deadline: Instant,
+        progress: &ProgressSink,
+    ) -> Result<Finished, RunError> {
+        let start = run::start(self.sandbox.as_ref(), &prepared.spec, deadline);
+        let running = start.instrument(debug_span!("start")).await?;
+        self.attend(running, deadline, progress).await
+    }
+
+    async fn attend(
+        &self,
+        running: Running,
+        deadline: Instant,
+        progress: &ProgressSink,
+    ) -> Result<Finished, RunError> {
         let limit = self.settings.max_output_bytes;
         run::attend(running, deadline, limit, Some(progress)).instrument(debug_span!("attend")).await
     }

@@ -96,7 +96,7 @@ mod tests {
             OutputFile { path, size: 1, content: None }
         };
         let beside = beside.iter().map(|&name| name.to_owned()).collect();
-        let left = Left { output: output.iter().map(file).collect(), beside };
+        let left = Left { output: output.iter().map(file).collect(), more: false, beside };
         lost(script, true, &left, ["sales"].into_iter())
     }
 

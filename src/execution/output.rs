@@ -36,8 +36,22 @@ pub struct OutputFile {
 pub struct Left {
     /// Files in `output/`.
     pub output: Vec<OutputFile>,
+    /// Whether there was more in it than these.
+    pub more: bool,
     /// Names of some of the files that it left beside that folder, as far as the backend shows them.
     pub beside: Vec<String>,
+}
+
+impl Left {
+    /// What a result says where something in `output/` was not kept.
+    pub fn note(&self) -> Option<String> {
+        self.more.then(|| {
+            format!(
+                "some of what lies in {FOLDER}/ was not kept: up to {MOST_FILES} regular files in up to {MOST_FOLDERS} \
+                 folders are, with names of UTF-8 without control characters; put more into an archive"
+            )
+        })
+    }
 }
 
 /// What a run that has ended left: read from its work directory, or kept by its backend.
@@ -46,41 +60,53 @@ pub async fn left_by(running: Running) -> Left {
     #[cfg(native)]
     if let Some(work_dir) = running.work_dir {
         let beside = native::beside(&work_dir);
-        return Left { output: native::collect(work_dir).await, beside };
+        return Left { beside, ..native::collect(work_dir).await };
     }
-    Left { output: of(running.control.left_files()), beside: Vec::new() }
+    of(running.control.left_files())
 }
 
 /// The files that a backend kept itself, sorted by path. What it calls them is checked like any other name.
-fn of(left: Vec<LeftFile>) -> Vec<OutputFile> {
+fn of(left: Vec<LeftFile>) -> Left {
+    let all = left.len();
     let file = |LeftFile { path, size, content }: LeftFile| {
         let below = path.strip_prefix(WORK_DIR).ok()?.to_str()?;
         Some(OutputFile { path: WorkPath::file(below).ok()?, size, content })
     };
     let mut files: Vec<OutputFile> = left.into_iter().filter_map(file).collect();
     files.sort_by_key(|file| file.path.to_string());
-    files
+    Left { more: files.len() < all, output: files, beside: Vec::new() }
 }
 
-/// The files of the output folder, sorted by path; none where there is no such folder.
-pub async fn collect(files: &dyn Workspace) -> Vec<OutputFile> {
+/// The files of the output folder, sorted by path, and whether there was anything else; none where there is no such
+/// folder.
+pub async fn collect(files: &dyn Workspace) -> Left {
+    let mut more = false;
     let mut found = Vec::new();
     let mut folders: Vec<WorkPath> = WorkPath::parse(FOLDER).into_iter().collect();
     let mut looked_into = 0;
     while let Some(folder) = folders.pop() {
         looked_into += 1;
-        let Ok(listing) = files.list(&folder).await else { continue };
+        let Ok(listing) = files.list(&folder).await else {
+            // Of the output folder itself it means that there is none.
+            more |= looked_into > 1;
+            continue;
+        };
+        more |= listing.count > listing.entries.len();
         for entry in listing.entries {
-            let Ok(path) = folder.join(&entry.name) else { continue };
-            match entry.kind {
-                EntryKind::Folder if looked_into + folders.len() < MOST_FOLDERS => folders.push(path),
-                EntryKind::File if found.len() < MOST_FILES => found.push((path, entry.size)),
-                _ => {}
+            match (entry.kind, folder.join(&entry.name)) {
+                (EntryKind::Folder, Ok(path)) if looked_into + folders.len() < MOST_FOLDERS => {
+                    folders.push(path);
+                }
+                (EntryKind::File, Ok(path)) if found.len() < MOST_FILES => found.push((path, entry.size)),
+                _ => more = true,
             }
         }
     }
     found.sort_by_key(|(path, _)| path.to_string());
-    read(files, found).await
+    let all = found.len();
+    let read = read(files, found).await;
+    let more = more || read.len() < all;
+    Left { output: read, more, beside: Vec::new() }
 }
 
 async fn read(files: &dyn Workspace, found: Vec<(WorkPath, u64)>) -> Vec<OutputFile> {
@@ -106,7 +132,7 @@ mod native {
 
     use rustix::fs::{AtFlags, Dir};
 
-    use super::{FOLDER, OutputFile};
+    use super::{FOLDER, Left};
     use crate::workspace::beneath::Beneath;
 
     /// Entries that are looked at beside the output folder.
@@ -119,17 +145,17 @@ mod native {
     }
 
     /// Those of a work directory.
-    pub async fn collect(work_dir: OwnedFd) -> Vec<OutputFile> {
+    pub async fn collect(work_dir: OwnedFd) -> Left {
         // Most scripts leave nothing: one look, without a thread for it.
         if rustix::fs::statat(&work_dir, FOLDER, AtFlags::SYMLINK_NOFOLLOW).is_err() {
-            return Vec::new();
+            return Left::default();
         }
         super::collect(&Beneath::new(work_dir)).await
     }
 
     #[cfg(test)]
     mod tests {
-        use super::super::LARGEST;
+        use super::super::{LARGEST, Left, MOST_FILES};
         use super::collect;
 
         #[tokio::test]
@@ -137,7 +163,7 @@ mod native {
             let folder = tempfile::tempdir().expect("a folder");
             let at = |name: &str| folder.path().join(name);
             let work = || std::fs::File::open(folder.path()).expect("a folder").into();
-            assert_eq!(collect(work()).await, []);
+            assert_eq!(collect(work()).await.output, []);
             std::fs::create_dir_all(at("output/sub")).expect("a folder");
             std::fs::write(at("other.txt"), "x").expect("written");
             std::fs::write(at("output/b.txt"), "bee").expect("written");
@@ -148,7 +174,8 @@ mod native {
             std::os::unix::fs::symlink("/etc/passwd", at("output/link")).expect("a link");
             assert!(super::beside(&work()).contains(&"other.txt".to_owned()));
             std::fs::hard_link(at("other.txt"), at("output/hard")).expect("a link");
-            let files = collect(work()).await;
+            let Left { output: files, more, .. } = collect(work()).await;
+            assert!(more, "links are not kept");
             let shown: Vec<_> = files
                 .iter()
                 .map(|file| (file.path.to_string(), file.size, file.content.as_deref().map(<[u8]>::len)))
@@ -165,7 +192,31 @@ mod native {
         async fn a_link_in_the_place_of_the_folder_leads_nowhere() {
             let folder = tempfile::tempdir().expect("a folder");
             std::os::unix::fs::symlink("/etc", folder.path().join("output")).expect("a link");
-            assert_eq!(collect(std::fs::File::open(folder.path()).expect("a folder").into()).await, []);
+            let left = collect(std::fs::File::open(folder.path()).expect("a folder").into()).await;
+            assert_eq!(left.output, []);
+        }
+
+        #[tokio::test]
+        async fn what_is_not_kept_is_told() {
+            let folder = tempfile::tempdir().expect("a folder");
+            let at = |name: &str| folder.path().join("output").join(name);
+            let more = async || {
+                let left = collect(std::fs::File::open(folder.path()).expect("a folder").into()).await;
+                assert!(left.output.len() <= MOST_FILES);
+                assert_eq!(left.note().is_some(), left.more);
+                left.more
+            };
+            std::fs::create_dir_all(at("sub")).expect("a folder");
+            for number in 0..MOST_FILES {
+                std::fs::write(at(&format!("sub/{number}")), "").expect("written");
+            }
+            assert!(!more().await);
+            std::fs::write(at("one"), "").expect("written");
+            assert!(more().await);
+            std::fs::remove_dir_all(at("sub")).expect("removed");
+            assert!(!more().await);
+            std::fs::write(at("of two\nlines"), "").expect("written");
+            assert!(more().await);
         }
     }
 }

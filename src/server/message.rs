@@ -64,12 +64,20 @@ pub fn read(line: Vec<u8>) -> Incoming {
     }
 }
 
-/// A line that is no JSON text. Where only a string in it is not Unicode, the id is still known.
+/// A line that is no JSON text. Where only a part of it cannot be kept (a string that is not Unicode, a number that is too
+/// large, values nested too deeply), the id is still known.
 fn unreadable(line: &[u8], error: &serde_json::Error) -> Incoming {
     match id_of_all(line) {
-        Ok(id) => Incoming::Refused(Refusal { id, error: reply::not_unicode() }),
+        Ok(id) if may_be_not_unicode(line) => Incoming::Refused(Refusal { id, error: reply::not_unicode() }),
+        Ok(id) => Incoming::Refused(Refusal { id, error: reply::unreadable(line, error) }),
         Err(_) => Refusal::without_id(reply::unreadable(line, error)),
     }
+}
+
+/// Whether it holds other bytes than UTF-8, or an escape of half a character.
+fn may_be_not_unicode(line: &[u8]) -> bool {
+    let is_half = |bytes: &[u8]| bytes.eq_ignore_ascii_case(b"\\ud");
+    std::str::from_utf8(line).is_err() || line.windows(3).any(is_half)
 }
 
 fn read_object(object: Map<String, Value>) -> Incoming {
@@ -251,6 +259,17 @@ mod tests {
             assert_eq!((code, id), (-32700, None), "{}", String::from_utf8_lossy(line));
         }
         assert!(refusal(b"Content-Length: 10").2.contains("one message a line"));
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_named_and_refused_by_its_id() {
+        let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+        for (value, why) in [(deep.as_str(), "recursion limit"), ("1e999", "number out of range")] {
+            let line = format!(r#"{{"jsonrpc":"2.0","method":"ping","params":{{"a":{value}}},"id":7}}"#);
+            let (code, id, message) = refusal(line.as_bytes());
+            assert_eq!((code, id.as_deref()), (-32700, Some("7")));
+            assert!(message.contains(why) && !message.contains("Unicode"), "{message}");
+        }
     }
 
     #[test]

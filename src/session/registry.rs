@@ -230,7 +230,7 @@ impl Sessions {
         let id = self.create(None).await?.id;
         let made = self.table.rows().open.get(&id).map_or(0, |row| row.made);
         let unfinished = Unfinished { table: &self.table, id: &id, made, ready: false };
-        let report = self.run(&id, code, timeout, progress).await;
+        let mut report = self.run(&id, code, timeout, progress).await;
         let collect = |files: Arc<dyn Workspace>| -> BoxFuture<'static, _> {
             Box::pin(async move { Ok(output::collect(files.as_ref()).await) })
         };
@@ -238,7 +238,10 @@ impl Sessions {
         let left = self.files(&id, collect).await.unwrap_or_default();
         self.close(&id).await?;
         drop(unfinished);
-        Ok((report?, left))
+        if let Ok(report) = &mut report {
+            report.notes.extend(left.note());
+        }
+        Ok((report?, left.output))
     }
 
     /// Does something with a session's files, after all calls that came before.

@@ -93,35 +93,86 @@ pub fn output(setting: &Setting, report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
+/// Runs after which something that is left of each cannot be missed.
+const RUNS: u32 = 1000;
+
+/// A shelf of the pool grows with the bursts that it sees, up to its bound: so many times a thousand runs are made until as
+/// many sandboxes wait after them as did before.
+const TURNS: usize = 4;
+
 /// A thousand runs: what is left of them.
 pub fn leaks(setting: &Setting, report: &mut Report) -> Result<(), String> {
-    const RUNS: u32 = 1000;
     for (name, flags) in [("pool off", &NO_POOL[..]), ("pool", &[])] {
         let mut server = Server::start(setting, flags)?;
         for _ in 0..30 {
             server.run(HELLO, &[])?;
         }
-        std::thread::sleep(SETTLING);
-        let state = |server: &Server| -> Result<_, String> {
-            let tree = machine::tree(server.pid());
-            let memory = mebibytes(machine::proportional_memory(&tree[..1])?);
-            let descriptors = machine::descriptors(server.pid());
-            Ok((memory, [descriptors, tree.len(), machine::mounts()].map(count).map(f64::from)))
-        };
-        let before = state(&server)?;
+        let mut after = Look::settled(&server)?;
+        let mut before = Look::default();
         let mut times = Vec::new();
-        for _ in 0..RUNS {
-            let started = Instant::now();
-            server.run(HELLO, &[])?;
-            times.push(started.elapsed());
+        for _ in 0..TURNS {
+            before = after;
+            times.clear();
+            for _ in 0..RUNS {
+                let started = Instant::now();
+                server.run(HELLO, &[])?;
+                times.push(started.elapsed());
+            }
+            after = Look::settled(&server)?;
+            if after.waiting == before.waiting {
+                break;
+            }
         }
-        std::thread::sleep(SETTLING);
-        let after = state(&server)?;
-        report.figure(&format!("{name}: memory of the server, growth"), after.0 - before.0, "MiB");
+        for (look, when) in [(&before, "before"), (&after, "after")] {
+            report.figure(
+                &format!("{name}: sandboxes that waited {when}"),
+                f64::from(count(look.waiting)),
+                "",
+            );
+        }
+        report.figure(&format!("{name}: memory of the server, growth"), after.memory - before.memory, "MiB");
         for (at, what) in ["descriptors", "processes", "mounts of the host"].into_iter().enumerate() {
-            report.figure(&format!("{name}: {what}, growth"), after.1[at] - before.1[at], "");
+            let [before, after] = [&before, &after].map(|look| f64::from(count(look.counts[at])));
+            report.figure(&format!("{name}: {what}, growth"), after - before, "");
         }
         report.figure(&format!("{name}: p99 of a call"), milliseconds(percentile(&times, 0.99)), "ms");
     }
     Ok(())
+}
+
+/// What a server holds at one moment.
+#[derive(Default)]
+struct Look {
+    /// Interpreters that wait.
+    waiting: usize,
+    /// Of the server itself, in MiB.
+    memory: f64,
+    /// Descriptors, processes of the tree, and mounts.
+    counts: [usize; 3],
+}
+
+impl Look {
+    /// Once the processes below the server have been the same for a while.
+    fn settled(server: &Server) -> Result<Self, String> {
+        let deadline = Instant::now() + 10 * SETTLING;
+        let mut tree = machine::tree(server.pid());
+        loop {
+            std::thread::sleep(SETTLING);
+            let now = machine::tree(server.pid());
+            if now == tree {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(format!(
+                    "the processes below the server change on and on: {tree:?}, then {now:?}"
+                ));
+            }
+            tree = now;
+        }
+        Ok(Self {
+            waiting: tree.iter().filter(|&&pid| machine::is_interpreter(pid)).count(),
+            memory: mebibytes(machine::proportional_memory(&tree[..1])?),
+            counts: [machine::descriptors(server.pid()), tree.len(), machine::mounts()],
+        })
+    }
 }

@@ -65,6 +65,8 @@ struct Total {
     controlled: usize,
     judged_alone: usize,
     skipped: BTreeMap<String, usize>,
+    /// Held, broken and skipped properties of each situation.
+    situations: BTreeMap<String, [usize; 3]>,
 }
 
 impl Total {
@@ -76,11 +78,12 @@ impl Total {
         for reason in skipped {
             *self.skipped.entry(reason.clone()).or_default() += 1;
         }
-        let word = match (broken.is_empty(), judged) {
-            (false, _) => "BROKEN",
-            (true, 0) => "skipped",
-            (true, _) => "held",
+        let (word, column) = match (broken.is_empty(), judged) {
+            (false, _) => ("BROKEN", 1),
+            (true, 0) => ("skipped", 2),
+            (true, _) => ("held", 0),
         };
+        self.situations.entry(situation.to_owned()).or_default()[column] += 1;
         self.broken += usize::from(!broken.is_empty());
         self.held += usize::from(word == "held");
         let seconds = verdict.took.as_secs_f32();
@@ -100,8 +103,12 @@ impl Total {
         for (reason, count) in &self.skipped {
             eprintln!("not tried, {count} times: {reason}");
         }
+        eprintln!();
+        for (situation, [held, broken, skipped]) in &self.situations {
+            eprintln!("{situation}: {held} held, {broken} broken, {skipped} skipped");
+        }
         eprintln!(
-            "\nescape: {} held, {} broken; {} attempts judged, {} of them with a control of their own, {} more behind one \
+            "escape: {} held, {} broken; {} attempts judged, {} of them with a control of their own, {} more behind one \
              layer alone; {} parts not tried",
             self.held,
             self.broken,

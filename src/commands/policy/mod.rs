@@ -48,7 +48,7 @@ pub enum PolicyCommandError {
     Embedded(#[from] PolicyError),
     /// There is nothing to check.
     #[error(
-        "{} has no folder x86_64 or aarch64; write a copy of the embedded policy with `policy export folder`",
+        "{} has no folder x86_64 or aarch64; write a copy of the embedded policy with `policy export folder PATH`",
         .0.display()
     )]
     NoArchitecture(PathBuf),

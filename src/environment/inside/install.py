@@ -15,14 +15,33 @@ def size(folder):
     return total
 
 
+def is_customiser(name):
+    return name.split(".")[0] in ("sitecustomize", "usercustomize")
+
+
+def holds_customiser(place):
+    try:
+        return any(is_customiser(name) for name in os.listdir(place))
+    except (OSError, ValueError):
+        # An archive of modules, which is not looked into.
+        return os.path.exists(place)
+
+
 def runs_code(packages, name):
     """Whether an interpreter runs this at its start."""
-    if name.split(".")[0] in ("sitecustomize", "usercustomize") or name.endswith(".start"):
+    if is_customiser(name) or name.endswith(".start"):
         return True
     if not name.endswith(".pth"):
         return False
     with open(os.path.join(packages, name), "rb") as file:
-        return any(line.startswith((b"import ", b"import\t")) for line in file.read().replace(b"\r", b"\n").split(b"\n"))
+        lines = file.read().decode("utf-8-sig", "replace").splitlines()
+    for line in lines:
+        place = line.rstrip()
+        if line.startswith(("import ", "import\t")):
+            return True
+        if place and not place.startswith("#") and holds_customiser(os.path.join(packages, place)):
+            return True
+    return False
 
 
 for folder in plan["folders"]:

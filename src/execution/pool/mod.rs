@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::engine::SCRIPT;
 use crate::environment::Environment;
@@ -42,6 +42,13 @@ impl Slot {
 
 /// Time that the answer has to get out before anything is started in its place.
 const AFTER_AN_ANSWER: Duration = Duration::from_millis(2);
+
+/// Longest time until a program waits for its script: what it imports before may be slow, or never come to an end.
+const STARTING_TAKES: Duration = Duration::from_secs(20);
+
+/// Longest time that a call waits for one that is being started, where that is less than half of the time it has: the
+/// other half is for a run without the pool.
+const COMING_TAKES: Duration = Duration::from_secs(5);
 
 /// The pool of one server.
 pub struct Pool {
@@ -78,10 +85,12 @@ impl Pool {
 
     /// A waiting sandbox that is what this specification asks for. Waits for one that is being started already.
     pub async fn take(&self, spec: &SandboxSpec, deadline: Instant) -> Option<Slot> {
-        let found = self.inner.shelves().take(spec, Instant::now(), |slot| slot.waiting.is_fit());
+        let now = Instant::now();
+        let found = self.inner.shelves().take(spec, now, |slot| slot.waiting.is_fit());
+        let half = deadline.saturating_duration_since(now) / 2;
         match found {
             Found::Ready(slot) => Some(slot),
-            Found::Starting(coming) => timeout_at(deadline, coming).await.ok()?.ok(),
+            Found::Starting(coming) => timeout(half.min(COMING_TAKES), coming).await.ok()?.ok(),
             Found::Nothing => None,
         }
     }
@@ -191,14 +200,20 @@ impl Inner {
         }
         let Some((place, start)) = self.shelves().next_missing(Instant::now()) else { return false };
         let Start { spec, modules } = start;
-        let started = self.sandbox.start_waiting(&spec, Path::new(SCRIPT)).await;
-        match started {
-            Ok(waiting) => self.shelves().put(place, Slot { waiting, imported: modules }),
-            Err(error) => {
-                tracing::debug!(%error, "no sandbox waits");
-                self.shelves().failed(place, Instant::now());
+        let starting = self.sandbox.start_waiting(&spec, Path::new(SCRIPT));
+        match timeout(STARTING_TAKES, starting).await {
+            Ok(Ok(waiting)) => {
+                self.shelves().put(place, Slot { waiting, imported: modules });
+                return true;
             }
+            Ok(Err(error)) => tracing::debug!(%error, "no sandbox waits"),
+            Err(_) => tracing::warn!(
+                "no sandbox waits: an interpreter did not ask for its script within {} s (--preload: {})",
+                STARTING_TAKES.as_secs(),
+                modules.join(", ")
+            ),
         }
+        self.shelves().failed(place, Instant::now());
         true
     }
 }

@@ -16,12 +16,13 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, Gid, Mode, OFlags, Uid};
 use tokio::net::unix::pipe::Sender;
+use tokio::task::JoinHandle;
 
 use super::host::EtcEntry;
 use super::lower;
 use super::plan::Identity;
 use crate::sandbox::spec::{Mount, MountSource};
-use crate::sandbox::{Running, StartError, Waiting};
+use crate::sandbox::{BoxFuture, Control, ExitStatus, Outcome, Running, StartError, WaitError, Waiting};
 
 /// Permission bits of a script.
 const SCRIPT_MODE: u32 = 0o644;
@@ -83,6 +84,15 @@ impl Waiter {
         Ok(Self { running, work_dir, pipe, terms })
     }
 
+    /// The end of the pipe that the interpreter has, too.
+    fn other_end(&self) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let end = open_pipe(&self.work_dir, &self.terms.script, flags)?;
+        let [opened, ours] = [rustix::fs::fstat(&end)?, rustix::fs::fstat(&self.pipe)?];
+        let same = (opened.st_dev, opened.st_ino) == (ours.st_dev, ours.st_ino);
+        if same { Ok(end) } else { Err(rustix::io::Errno::INVAL) }
+    }
+
     /// Puts the script in the place of the pipe, whole.
     fn place(&self, content: &[u8]) -> rustix::io::Result<()> {
         let mut beside = OsString::from(".");
@@ -108,6 +118,7 @@ impl Waiting for Waiter {
 
     fn deliver(self: Box<Self>, script: &Arc<[u8]>) -> Result<Running, StartError> {
         let failed = |error: rustix::io::Errno| io_error("handing over the script")(error.into());
+        let unread = self.other_end().map_err(failed)?;
         self.place(script).map_err(failed)?;
         let Self { mut running, work_dir, pipe, .. } = *self;
         running.control.begins();
@@ -116,11 +127,11 @@ impl Waiting for Waiter {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return Err(io_error("handing over the script")(error)),
         };
-        if sent < script.len() {
+        let sending = (sent < script.len()).then(|| {
             let rest = Arc::clone(script);
-            // Ends with the script's last byte, or when nobody reads any more.
-            tokio::spawn(async move { send(&pipe, &rest[sent..]).await });
-        }
+            tokio::spawn(async move { send(&pipe, &rest[sent..]).await })
+        });
+        running.control = Box::new(Delivered { control: running.control, unread, sending, killed: false });
         running.work_dir = Some(work_dir);
         Ok(running)
     }
@@ -131,9 +142,55 @@ async fn send(pipe: &Sender, mut rest: &[u8]) {
         match pipe.try_write(rest) {
             Ok(sent) => rest = &rest[sent..],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            // The interpreter has read enough: a syntax error, or its end.
             Err(_) => return,
         }
+    }
+}
+
+/// A run that has got its script. Python reads all of it before it runs the first line: a run that was ended with a part of
+/// it unread has not begun.
+struct Delivered {
+    control: Box<dyn Control>,
+    /// The pipe's other end. Nothing is read from it; it keeps what the interpreter has not read.
+    unread: OwnedFd,
+    /// Hands over what did not fit into the pipe, until the run is over: the interpreter may have read enough.
+    sending: Option<JoinHandle<()>>,
+    killed: bool,
+}
+
+impl Delivered {
+    fn has_begun(&self) -> bool {
+        let sent = self.sending.as_ref().is_none_or(JoinHandle::is_finished);
+        sent && rustix::io::ioctl_fionread(&self.unread).is_ok_and(|bytes| bytes == 0)
+    }
+}
+
+impl Drop for Delivered {
+    fn drop(&mut self) {
+        if let Some(sending) = &self.sending {
+            sending.abort();
+        }
+    }
+}
+
+impl Control for Delivered {
+    fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>> {
+        Box::pin(async move {
+            let end = self.control.wait().await;
+            let reason = match &end {
+                Err(WaitError::Lost(reason)) => reason.clone(),
+                Ok(Outcome { status: ExitStatus::Signaled(signal), limit: None, .. }) => {
+                    format!("signal {signal}")
+                }
+                _ => return end,
+            };
+            if self.killed || self.has_begun() { end } else { Err(WaitError::NotBegun(reason)) }
+        })
+    }
+
+    fn kill(&mut self) {
+        self.killed = true;
+        self.control.kill();
     }
 }
 
@@ -198,9 +255,14 @@ impl Drop for Meeting {
 
 impl Place {
     fn open(&self, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = rustix::fs::openat(&self.work_dir, &self.script, flags, Mode::empty())?;
-        let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
-        if kind == FileType::Fifo { Ok(opened) } else { Err(rustix::io::Errno::INVAL) }
+        open_pipe(&self.work_dir, &self.script, flags)
     }
+}
+
+/// Opens a named pipe, and nothing else that the name may have come to mean.
+fn open_pipe(work_dir: &OwnedFd, script: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(work_dir, script, flags, Mode::empty())?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode);
+    if kind == FileType::Fifo { Ok(opened) } else { Err(rustix::io::Errno::INVAL) }
 }

@@ -158,7 +158,7 @@ pub fn cell(id: Option<&SessionId>, fitted: &Fitted, run: Option<u64>) -> CallTo
 
     let mut fields = cell_fields(id, report, problem.as_ref());
     if let Some(run) = run {
-        fields["files"] = output::fields(run, files);
+        output::add_fields(&mut fields, run, files);
     }
     let mut answer = result(parts.join("\n"), fields);
     answer.is_error = Some(problem.is_some());

@@ -47,27 +47,33 @@ fn named(files: &[OutputFile]) -> &[OutputFile] {
     &files[..number]
 }
 
+/// What is said of those that a result does not name.
+fn unnamed(files: &[OutputFile]) -> Option<String> {
+    let more = files.len() - named(files).len();
+    (more > 0).then(|| format!("{more} more files are in the list of resources"))
+}
+
 /// A line for each file.
 pub fn lines(run: u64, files: &[OutputFile]) -> Vec<String> {
-    let all = files.len();
-    let files = named(files);
-    let more = (files.len() < all)
-        .then(|| format!("--- note: {} more files are in the list of resources ---", all - files.len()));
+    let more = unnamed(files).map(|note| format!("--- note: {note} ---"));
     let line = |file: &OutputFile| {
         let media = media_type(file.path.name());
         let place = if file.content.is_some() { uri(run, file) } else { "too large to be kept".to_owned() };
         format!("--- file: {} ({media}, {} bytes, {place}) ---", file.path, file.size)
     };
-    files.iter().map(line).chain(more).collect()
+    named(files).iter().map(line).chain(more).collect()
 }
 
-/// The same for programs.
-pub fn fields(run: u64, files: &[OutputFile]) -> Value {
-    let fields = |file: &OutputFile| {
+/// The same for programs, added to the fields of a result.
+pub fn add_fields(fields: &mut Value, run: u64, files: &[OutputFile]) {
+    let of = |file: &OutputFile| {
         let kept = file.content.is_some().then(|| uri(run, file));
         json!({"path": file.path.to_string(), "bytes": file.size, "media_type": media_type(file.path.name()), "uri": kept})
     };
-    named(files).iter().map(fields).collect()
+    fields["files"] = named(files).iter().map(of).collect();
+    if let Some(note) = unnamed(files) {
+        fields["files_note"] = json!(note);
+    }
 }
 
 /// What is said of pictures that are not shown: those over `largest` bytes without a smaller one beside them, and those
@@ -159,6 +165,10 @@ mod tests {
         let text = lines.join("\n");
         assert!(width(&text) < 10_000 && lines.len() > 3, "{}", text.len());
         assert!(text.ends_with("more files are in the list of resources ---"), "{text}");
-        assert_eq!(fields(1, &files).as_array().map(Vec::len), Some(lines.len() - 1));
+        let mut fields = json!({});
+        add_fields(&mut fields, 1, &files);
+        assert_eq!(fields["files"].as_array().map(Vec::len), Some(lines.len() - 1));
+        let more = fields["files_note"].as_str().unwrap_or_default();
+        assert!(text.ends_with(&format!("--- note: {more} ---")), "{more}");
     }
 }

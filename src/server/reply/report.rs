@@ -27,7 +27,7 @@ pub fn report(
     let mut fields = fields(report, stdout, stderr, &notes);
     if let Some(run) = run {
         text = format!("{text}\n{}", output::lines(run, &report.output).join("\n"));
-        fields["files"] = output::fields(run, &report.output);
+        output::add_fields(&mut fields, run, &report.output);
     }
     let mut result = result(text, fields);
     if let Some(run) = run {

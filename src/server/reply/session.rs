@@ -10,6 +10,7 @@ use crate::workspace::media::media_type;
 use crate::workspace::path::WorkPath;
 
 use super::failure::failed;
+use super::output::RUN_SCHEME;
 use super::{one_line, result};
 
 /// What addresses of a sandbox's files start with.
@@ -133,6 +134,9 @@ pub fn resource_error(uri: &str, error: &SessionError) -> ErrorData {
 /// An address of nothing that is here.
 pub fn unknown_resource(uri: &str) -> ErrorData {
     let uri: String = uri.chars().take(200).collect();
-    let message = format!("there is no resource {uri:?}; addresses are like {SCHEME}SESSION_ID/PATH");
+    let message = format!(
+        "there is no resource {uri:?}; addresses are like {SCHEME}SESSION_ID/PATH, or {RUN_SCHEME}NUMBER/PATH as a result \
+         told it, which is kept until later results need the room"
+    );
     ErrorData::resource_not_found(message, Some(json!({"uri": uri})))
 }

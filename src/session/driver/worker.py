@@ -83,6 +83,7 @@ class Worker:
         self.cells = cells
         self.flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self.running = False
+        self.process = os.getpid()
         self.loop = None
         self.rich = rich
         self.module = types.ModuleType("__main__")
@@ -125,6 +126,8 @@ class Worker:
                 reply = use_packages(request["root"], True)
             else:
                 reply = self.run(request["code"])
+                if os.getpid() != self.process:
+                    leave(reply["error"])
             body = json.dumps(reply).encode()
             data = memoryview(struct.pack("<I", len(body)) + body)
             while data:
@@ -226,6 +229,19 @@ class Worker:
         # `exit()` closes it; `input()` has to go on telling the end of input.
         if getattr(sys.stdin, "closed", False):
             sys.stdin = open(os.devnull)
+
+
+def leave(error):
+    """Ends a child that the cell forked and that came to the cell's end: its answer would be taken for the next cell's."""
+    if error is None:
+        os._exit(0)
+    if error["name"] == "SystemExit":
+        value = error["value"]
+        os._exit(int(value) & 255 if value.isdigit() else int(value != "None"))
+    try:
+        os.write(2, error["traceback"].encode())
+    finally:
+        os._exit(1)
 
 
 def ends_with_semicolon(code, node):
