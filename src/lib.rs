@@ -7,7 +7,8 @@
 //! MCP tool call -> ExecutionRequest   what was asked, already checked           (pure)
 //!               -> Environment        interpreter and packages, read-only       (uv, only when they are new)
 //!               -> SandboxSpec        what is allowed, for any backend          (pure, printable)
-//!               -> LaunchPlan         how, in full: ordered data                (pure, printable)
+//!               -> LaunchPlan         how, in full: ordered data                (pure, printable); its first part,
+//!                                     the groundwork, may have been carried out before the call
 //!               -> launcher           carries the plan out, executes the interpreter
 //!               -> ExecutionReport    exit, signal, output, limits, layers really enforced
 //!               -> tool result        words and structured content for the agent

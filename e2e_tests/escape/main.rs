@@ -75,6 +75,7 @@ properties! {
     keyrings
     killed_server
     killing_everybody
+    laid_ground
     local_sockets
     memory_files
     mounting

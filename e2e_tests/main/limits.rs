@@ -1,6 +1,8 @@
 //! Bombs of every kind: the run is told which limit it reached, the server answers throughout, the next run works,
 //! and nothing is left.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -44,31 +46,34 @@ fn set_off(server: &mut Server, bomb: &str) -> Value {
     };
     let next = server.tool("execute_python", json!({"script": "print('next')", "timeout_seconds": 30}));
     assert_eq!(next["structuredContent"]["stdout"], "next\n", "{next}");
-    wait_for_groups(server.pid());
+    // The next sandbox's ground has groups as well.
+    wait_for_groups(server.pid(), 1);
     reply["result"].clone()
 }
 
-/// Control groups of this server's runs, in every hierarchy.
-fn server_groups(pid: u32) -> usize {
-    fn count(folder: &std::path::Path, prefix: &str, depth: u8) -> usize {
+/// Names of the control groups of this server's runs: one run has the same in every hierarchy.
+fn server_groups(pid: u32) -> BTreeSet<OsString> {
+    fn find(folder: &std::path::Path, prefix: &str, depth: u8, found: &mut BTreeSet<OsString>) {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        let own = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(prefix);
-        folders
-            .map(|entry| {
-                let below = if depth > 0 { count(&entry.path(), prefix, depth - 1) } else { 0 };
-                usize::from(own(&entry)) + below
-            })
-            .sum()
+        for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            if entry.file_name().to_string_lossy().starts_with(prefix) {
+                found.insert(entry.file_name());
+            }
+            if depth > 0 {
+                find(&entry.path(), prefix, depth - 1, found);
+            }
+        }
     }
-    count(std::path::Path::new("/sys/fs/cgroup"), &format!("mcp-python-{pid}-"), 6)
+    let mut found = BTreeSet::new();
+    find(std::path::Path::new("/sys/fs/cgroup"), &format!("mcp-python-{pid}-"), 6, &mut found);
+    found
 }
 
 /// Waits until the groups of ended runs are gone, which may be a moment after the reply.
-fn wait_for_groups(pid: u32) {
+fn wait_for_groups(pid: u32, most: usize) {
     let end = Instant::now() + Duration::from_secs(3);
-    while server_groups(pid) > 0 {
-        assert!(Instant::now() < end, "control groups are left");
+    while server_groups(pid).len() > most {
+        assert!(Instant::now() < end, "control groups are left: {:?}", server_groups(pid));
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -229,8 +234,8 @@ fn a_killed_server_leaves_no_control_group() {
     server.ask_tool("execute_python", json!({"script": script, "timeout_seconds": 60}));
     wait_for_processes(&name, |count| count > 0, Duration::from_secs(30));
     let made = server_groups(server.pid());
-    println!("control groups while it runs: {made}");
+    println!("control groups while it runs: {made:?}");
     server.kill();
     wait_for_processes(&name, |count| count == 0, Duration::from_secs(3));
-    wait_for_groups(server.pid());
+    wait_for_groups(server.pid(), 0);
 }

@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
+use tokio_util::io::{InspectReader, InspectWriter};
 
 use super::{audit, close, engine_with, fail, sandbox};
 use crate::audit::AuditLog;
@@ -77,8 +79,34 @@ async fn lines(
     settings: &Settings,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), String> {
-    let served = server::serve_all(services, settings, server::stdin(), server::stdout(), shutdown).await;
+    let stirred = Arc::new(Notify::new());
+    let (read, written) = (Arc::clone(&stirred), Arc::clone(&stirred));
+    let input = InspectReader::new(server::stdin(), move |_| read.notify_one());
+    let output = InspectWriter::new(server::stdout(), move |_| written.notify_one());
+    let resting = tokio::spawn(rest(stirred));
+    let served = server::serve_all(services, settings, input, output, shutdown).await;
+    resting.abort();
     served.map_err(|error| error.to_string())
+}
+
+/// How long nothing is read and nothing is written before a server counts as idle: longer than agents leave between calls
+/// that belong together.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Whenever the server has become idle, gives back what it was only working with.
+async fn rest(stirred: Arc<Notify>) {
+    loop {
+        stirred.notified().await;
+        while tokio::time::timeout(IDLE, stirred.notified()).await.is_ok() {}
+        give_back();
+    }
+}
+
+fn give_back() {
+    #[cfg(native)]
+    if let Err(error) = crate::launcher::sys::own_file::give_back() {
+        tracing::debug!("memory that is not needed now stays: {error}");
+    }
 }
 
 /// What can be done before the first call: sandboxes that wait, and where that is wanted packages that are there.
@@ -87,10 +115,7 @@ async fn get_ready(engine: &Arc<Engine>) {
         tracing::info!("nothing waits for the first call: {error}");
     }
     engine.environments().remove_left().await;
-    #[cfg(native)]
-    if let Err(error) = crate::launcher::sys::own_file::give_back() {
-        tracing::debug!("memory that only the start needed stays: {error}");
-    }
+    give_back();
     warm::warm(Arc::clone(engine)).await;
 }
 

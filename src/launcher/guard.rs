@@ -9,43 +9,51 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::stage::Failed;
 use super::status::Message;
 use super::sys::{self, Forked};
-use super::{Launch, init, namespaces};
+use super::{Early, init, namespaces};
+use crate::sandbox::facts::LayerStatus;
 
 const STAGE: &str = "guard";
 
 /// Leaves the caller's namespaces, starts the run's process 1 and watches over it.
-pub fn run(launch: &mut Launch) -> Failed {
-    match try_run(launch) {
-        Ok(()) => sys::exit_now(0),
-        Err(failed) => failed,
+pub fn run(mut early: Early, mut layers: Vec<LayerStatus>) -> ! {
+    match enter_namespaces(&mut early) {
+        Ok(own) => layers.extend(own),
+        Err(failed) => early.reporter.fail(&failed),
+    }
+    // SAFETY: the launcher has a single thread.
+    match unsafe { sys::fork() } {
+        Ok(Forked::Child) => init::in_namespace(early, layers),
+        Ok(Forked::Parent(pid)) => match watch(&early, pid) {
+            Ok(()) => sys::exit_now(0),
+            Err(failed) => early.reporter.fail(&failed),
+        },
+        Err(error) => early.reporter.fail(&Failed::io(STAGE, "fork", &error)),
     }
 }
 
-fn try_run(launch: &mut Launch) -> Result<(), Failed> {
-    let Some(isolation) = launch.plan.isolation.as_ref() else {
+fn enter_namespaces(early: &mut Early) -> Result<Vec<LayerStatus>, Failed> {
+    let Some(isolation) = early.groundwork.isolation.as_ref() else {
         return Err(Failed::plain(STAGE, "a process namespace without isolation is not a plan"));
     };
-    let mut layers = std::mem::take(&mut launch.layers);
-    layers.extend(namespaces::enter(isolation)?);
-    namespaces::offer_name_servers(isolation, &launch.reporter)?;
-    launch.clock.mark("namespaces");
-    // SAFETY: the launcher has a single thread.
-    match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
-        Forked::Child => init::in_namespace(launch, layers),
-        Forked::Parent(pid) => watch(launch, pid),
-    }
+    let layers = namespaces::enter(isolation)?;
+    namespaces::offer_name_servers(isolation, &early.reporter)?;
+    early.clock.mark("namespaces");
+    Ok(layers)
 }
 
-fn watch(launch: &mut Launch, pid: i32) -> Result<(), Failed> {
+fn watch(early: &Early, pid: i32) -> Result<(), Failed> {
+    let reporter = &early.reporter;
     let pid = Pid::from_raw(pid).ok_or_else(|| Failed::plain(STAGE, "fork gave no process id"))?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|error| Failed::errno(STAGE, "opening a pidfd", error))?;
     super::silence(&[1, 2])?;
-    launch.channel = None;
     // Where the server is gone already, the wait below sees it.
-    let _ = launch.reporter.send(&Message::Supervisor, Some(pidfd.as_fd()));
-    wait_for_end(launch.reporter.as_fd(), pidfd.as_fd())
-        .map_err(|error| Failed::errno(STAGE, "poll", error))?;
+    let _ = reporter.send(&Message::Supervisor, Some(pidfd.as_fd()));
+    if early.groundwork.ahead {
+        // This may be a long wait. Without it the process is larger, nothing else.
+        let _ = sys::own_file::give_back();
+    }
+    wait_for_end(reporter.as_fd(), pidfd.as_fd()).map_err(|error| Failed::errno(STAGE, "poll", error))?;
     let _ = pidfd_send_signal(&pidfd, Signal::KILL);
     let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
     Ok(())

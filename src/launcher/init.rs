@@ -12,24 +12,50 @@ use super::status::Message;
 use super::supervise::{self, Supervised};
 use super::sys::{self, Forked};
 use super::watch::{Scratch, View, Watcher};
-use super::{Launch, caps, mounts, namespaces};
+use super::{Early, Launch, caps, mounts, namespaces};
 use crate::sandbox::facts::{LayerState, LayerStatus};
 use crate::sandbox::linux::plan::RootStep;
 
 const STAGE: &str = "init";
 
 /// In a process namespace of its own.
-pub fn in_namespace(launch: &mut Launch, layers: Vec<LayerStatus>) -> ! {
-    let Err(failed) = run(launch, layers);
+pub fn in_namespace(mut early: Early, layers: Vec<LayerStatus>) -> ! {
+    let builder = match lay_ground(&mut early) {
+        Ok(builder) => builder,
+        Err(failed) => early.reporter.fail(&failed),
+    };
+    let mut launch = early.receive_plan();
+    let Err(failed) = run(&mut launch, builder, layers);
     launch.reporter.fail(&failed)
 }
 
-fn run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert::Infallible, Failed> {
+/// All that can be done before the plan is here.
+fn lay_ground(early: &mut Early) -> Result<mounts::Builder, Failed> {
     die_with_guard()?;
+    let Some(isolation) = &early.groundwork.isolation else {
+        return Err(Failed::plain(STAGE, "no root is planned"));
+    };
+    let mut builder = mounts::Builder::begin(isolation)?;
+    builder.carry_out(&isolation.root, mounts::Contents::none(&early.reporter))?;
+    if early.groundwork.ahead {
+        let told = early.reporter.send(&Message::Grounded, None);
+        told.map_err(|error| Failed::io(STAGE, "reporting the ground", &error))?;
+    }
+    early.clock.mark("ground");
+    Ok(builder)
+}
+
+fn run(
+    launch: &mut Launch,
+    mut builder: mounts::Builder,
+    mut layers: Vec<LayerStatus>,
+) -> Result<std::convert::Infallible, Failed> {
     let Some(isolation) = launch.plan.isolation.clone() else {
         return Err(Failed::plain(STAGE, "no root is planned"));
     };
-    let root = mounts::build(&isolation, &launch.plan.contents, &launch.reporter)?;
+    let left = &isolation.root[launch.steps_done..];
+    builder.carry_out(left, mounts::Contents::of(&launch.plan.contents, &launch.reporter))?;
+    let root = builder.enter(&isolation)?;
     // Files of the run are readable for others and writable for its user, as everywhere.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     launch.clock.mark("mounts");
@@ -106,11 +132,22 @@ fn start_worker(
                 Watcher::new(plan, View::Namespace(proc), root.work_dir.try_clone().ok())
             });
             keeper.map(|keeper| keeper.serve(launch)).transpose()?;
-            // The end of process 1 is the end of all.
-            let finish = |_: &Launch| {};
             let phase = supervise::Phase::first(&launch.plan);
-            Supervised { worker, signals, watcher, scratch, phase, deputy: None, finish }.wait(launch)
+            Supervised { worker, signals, watcher, scratch, phase, deputy: None, finish: end_all }
+                .wait(launch)
         }
+    }
+}
+
+/// Ends what is left of the run and collects it. The end of this process would do that as well, but the kernel takes the
+/// mounts apart first, for which nobody has to wait who only wants to know that no process is left.
+fn end_all(_: &Launch) {
+    // Process 1 reaches nothing but its own namespace; whoever is not process 1 would reach much more.
+    while rustix::process::getpid().is_init() && sys::has_children() {
+        let _ = sys::kill_all_in_reach(Signal::KILL.as_raw());
+        sys::wait_for_child();
+        // Each signal to all walks all processes of the machine.
+        while sys::reap().is_some() {}
     }
 }
 

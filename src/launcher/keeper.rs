@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::Launch;
+use super::Early;
 use super::stage::{Failed, enforced_with};
 use super::status::Message;
 use super::sys::{self, Forked};
@@ -55,32 +55,31 @@ impl EndedForMemory {
 
 /// Makes the plan's groups, if it has any. Returns in the process that goes on, which has joined them, with the layer;
 /// the keeper itself does not return.
-pub fn start(launch: &mut Launch) -> Result<Option<LayerStatus>, Failed> {
-    let Some(plan) = launch.plan.groups.clone() else { return Ok(None) };
+pub fn start(early: &mut Early) -> Result<Option<LayerStatus>, Failed> {
+    let Some(plan) = early.groundwork.groups.clone() else { return Ok(None) };
     if let Err(failed) = make(&plan) {
         remove(&plan);
         return Err(failed);
     }
-    launch.ended_for_memory = EndedForMemory::of(&plan).inspect_err(|_| remove(&plan))?;
-    launch.clock.mark("groups");
+    early.ended_for_memory = EndedForMemory::of(&plan).inspect_err(|_| remove(&plan))?;
+    early.clock.mark("groups");
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
         Forked::Child => {
             join(&plan)?;
-            launch.clock.mark("joined");
+            early.clock.mark("joined");
             Ok(Some(enforced_with(STAGE, format!("{} of its own", plan.groups.len()))))
         }
-        Forked::Parent(_) => keep(launch, &plan),
+        Forked::Parent(_) => keep(early, &plan),
     }
 }
 
-fn keep(launch: &mut Launch, plan: &GroupPlan) -> ! {
-    launch.channel = None;
+fn keep(early: &Early, plan: &GroupPlan) -> ! {
     let _ = super::silence(&[1, 2]);
     while sys::wait_for_child() {}
     for hit in hits(plan) {
         // Where the server is gone there is nobody to tell.
-        let _ = launch.reporter.send(&Message::Limit(hit), None);
+        let _ = early.reporter.send(&Message::Limit(hit), None);
     }
     remove(plan);
     sys::exit_now(0)

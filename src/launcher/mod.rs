@@ -35,8 +35,7 @@ mod watch;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::sandbox::facts::LayerStatus;
-use crate::sandbox::linux::plan::{LaunchPlan, Supervision};
+use crate::sandbox::linux::plan::{Groundwork, LaunchPlan, Supervision};
 use keeper::EndedForMemory;
 use receive::Reporter;
 use stage::{Clock, Failed};
@@ -44,17 +43,26 @@ use stage::{Clock, Failed};
 /// Length in bytes of the longest Unix path; also a bound for small reads.
 const COPY_BUFFER: usize = 64 << 10;
 
+/// A launch whose plan is not known yet.
+struct Early {
+    groundwork: Groundwork,
+    reporter: Reporter,
+    clock: Clock,
+    /// Of the run's control groups.
+    ended_for_memory: Vec<EndedForMemory>,
+}
+
 /// Everything that the processes of one launch share.
 struct Launch {
     plan: LaunchPlan,
     reporter: Reporter,
+    /// Steps of the root that were carried out before the plan came.
+    steps_done: usize,
     /// The far end of the program's private channel.
     channel: Option<OwnedFd>,
     clock: Clock,
     /// In the worker.
     answering: Answering,
-    /// Layers that stood before the supervisor started.
-    layers: Vec<LayerStatus>,
     /// Of the run's control groups.
     ended_for_memory: Vec<EndedForMemory>,
 }
@@ -85,30 +93,43 @@ fn launch(socket: OwnedFd) -> ! {
     let clock = Clock::start();
     // A session of its own from the start: the scheduler weighs sessions against each other.
     let _ = rustix::process::setsid();
-    let mut reporter = Reporter::new(socket);
-    let (plan, channel) = match reporter.receive_plan() {
+    let reporter = Reporter::new(socket);
+    let groundwork = match reporter.receive_groundwork() {
         Ok(received) => received,
-        Err(error) => reporter.fail(&Failed::io("plan", "reading the plan", &error)),
+        Err(error) => reporter.fail(&Failed::io("plan", "reading what comes first", &error)),
     };
-    let mut launch = Launch {
-        plan,
-        reporter,
-        channel,
-        clock,
-        answering: Answering::Server,
-        layers: Vec::new(),
-        ended_for_memory: Vec::new(),
+    let mut early = Early { groundwork, reporter, clock, ended_for_memory: Vec::new() };
+    early.clock.mark("start");
+    let layer = match keeper::start(&mut early) {
+        Ok(layer) => layer,
+        Err(failed) => early.reporter.fail(&failed),
     };
-    launch.clock.mark("plan");
-    match keeper::start(&mut launch) {
-        Ok(layer) => launch.layers.extend(layer),
-        Err(failed) => launch.reporter.fail(&failed),
+    let layers = layer.into_iter().collect();
+    match early.groundwork.supervision {
+        Supervision::ProcessNamespace => guard::run(early, layers),
+        Supervision::ScopeMonitor | Supervision::Subreaper => monitor::run(early.receive_plan(), layers),
     }
-    let failed = match launch.plan.supervision {
-        Supervision::ProcessNamespace => guard::run(&mut launch),
-        Supervision::ScopeMonitor | Supervision::Subreaper => monitor::run(&mut launch),
-    };
-    launch.reporter.fail(&failed)
+}
+
+impl Early {
+    /// Goes on with the plan.
+    fn receive_plan(self) -> Launch {
+        let Self { groundwork, reporter, mut clock, ended_for_memory } = self;
+        let (rest, channel) = match reporter.receive_plan() {
+            Ok(received) => received,
+            Err(error) => reporter.fail(&Failed::io("plan", "reading the plan", &error)),
+        };
+        if groundwork.ahead {
+            // What counts is what the call waits for.
+            clock = Clock::start();
+        }
+        let Some(plan) = groundwork.and(rest) else {
+            reporter.fail(&Failed::plain("plan", "it goes on from other ground"));
+        };
+        clock.mark("plan");
+        let steps_done = groundwork.steps().len();
+        Launch { plan, steps_done, reporter, channel, clock, answering: Answering::Server, ended_for_memory }
+    }
 }
 
 /// Exit code of a launcher that was not started by the server.

@@ -21,13 +21,12 @@ use crate::sandbox::linux::plan::Supervision;
 const STAGE: &str = "monitor";
 
 /// Starts the worker below this process and watches over it.
-pub fn run(launch: &mut Launch) -> Failed {
-    let Err(failed) = try_run(launch);
-    failed
+pub fn run(mut launch: Launch, layers: Vec<LayerStatus>) -> ! {
+    let Err(failed) = try_run(&mut launch, layers);
+    launch.reporter.fail(&failed)
 }
 
-fn try_run(launch: &mut Launch) -> Result<std::convert::Infallible, Failed> {
-    let mut layers = std::mem::take(&mut launch.layers);
+fn try_run(launch: &mut Launch, mut layers: Vec<LayerStatus>) -> Result<std::convert::Infallible, Failed> {
     if let Some(id) = launch.plan.drop_to {
         layers.push(become_unused(id)?);
     }

@@ -29,9 +29,6 @@ const ATTR_RDONLY: u64 = 0x1;
 const ATTR_NOSUID: u64 = 0x2;
 const ATTR_NODEV: u64 = 0x4;
 
-/// Where the new root is attached until it becomes the root. Any folder that every system has will do.
-const BASES: [&str; 3] = ["/tmp", "/run", "/"];
-
 /// Where the main program's own folder of the process file system is shown.
 const OWN_PROC: &str = "proc/self";
 
@@ -42,16 +39,31 @@ const COVER_FILE: &str = ".covers/file";
 /// Covers folders.
 const COVER_DIRECTORY: &str = ".covers/directory";
 
-/// A root on its way: sources opened, steps carried out one by one.
-struct Builder<'a> {
+/// A root on its way: steps are carried out one by one.
+pub struct Builder {
     root: Rc<OwnedFd>,
     /// Folders that were made, open: each is made and looked up once, whatever lies in it.
     folders: HashMap<PathBuf, Rc<OwnedFd>>,
     owner: u32,
-    contents: std::slice::Iter<'a, u64>,
-    reporter: &'a Reporter,
-    sources: Vec<OwnedFd>,
     writable_proc: Option<OwnedFd>,
+}
+
+/// Contents of files, which come on the socket.
+pub struct Contents<'a> {
+    sizes: std::slice::Iter<'a, u64>,
+    reporter: &'a Reporter,
+}
+
+impl<'a> Contents<'a> {
+    /// Of these sizes, in bytes.
+    pub fn of(sizes: &'a [u64], reporter: &'a Reporter) -> Self {
+        Self { sizes: sizes.iter(), reporter }
+    }
+
+    /// For steps that need none.
+    pub fn none(reporter: &'a Reporter) -> Self {
+        Self::of(&[], reporter)
+    }
 }
 
 /// What is left in hand when the root stands.
@@ -117,26 +129,6 @@ fn host_is_left() -> Result<(), Failed> {
         std::thread::yield_now();
     }
     Ok(())
-}
-
-/// Puts the root together and enters it.
-pub fn build(isolation: &Isolation, contents: &[u64], reporter: &Reporter) -> Result<Root, Failed> {
-    // Permission bits are those of the plan.
-    rustix::process::umask(Mode::empty());
-    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(|error| Failed::errno(STAGE, "detaching from the host's mounts", error))?;
-    // Before the new root covers its base: a source may lie below that.
-    let sources = isolation.root.iter().filter_map(source_of).map(|source| source.open());
-    let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
-    sources.reverse();
-    let owner = isolation.identity.owner_while_mounting();
-    let (root, folders) = (Rc::new(new_root(isolation)?), HashMap::new());
-    let contents = contents.iter();
-    let mut builder = Builder { root, folders, owner, contents, reporter, sources, writable_proc: None };
-    for step in &isolation.root {
-        builder.carry_out(step)?;
-    }
-    builder.enter(&isolation.root, Leaving::of(isolation))
 }
 
 /// What a step takes from the host.
@@ -207,30 +199,16 @@ fn read_only(mount: &OwnedFd) -> std::io::Result<bool> {
     }
 }
 
-/// Mounts the empty file system on one of the bases and opens it.
+/// Mounts the empty file system over the root of the host and opens it. Nothing is covered by that: paths are still looked
+/// up from the root below, and only `/..` leads to what lies over it.
 fn new_root(isolation: &Isolation) -> Result<OwnedFd, Failed> {
     let options =
         format!("mode=0755,size={},nr_inodes={}", isolation.scratch_bytes, isolation.scratch_inodes);
     let options = std::ffi::CString::new(options).unwrap_or_default();
-    let mut last = rustix::io::Errno::NOENT;
-    for base in BASES {
-        let flags = MountFlags::NOSUID | MountFlags::NODEV;
-        match rustix::mount::mount("tmpfs", base, "tmpfs", flags, options.as_c_str()) {
-            Ok(()) => {
-                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                let opened =
-                    if base == "/" { reopen_root() } else { rustix::fs::open(base, flags, Mode::empty()) };
-                return opened.map_err(|error| Failed::errno(STAGE, "opening the new root", error));
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(Failed::errno(STAGE, "mounting the new root", last))
-}
-
-/// A mount on `/` is seen by looking up `/..`, not `/`.
-fn reopen_root() -> rustix::io::Result<OwnedFd> {
+    rustix::mount::mount("tmpfs", "/", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
+        .map_err(|error| Failed::errno(STAGE, "mounting the new root", error))?;
     rustix::fs::open("/..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| Failed::errno(STAGE, "opening the new root", error))
 }
 
 /// A target below the new root, without its leading slash.
@@ -240,22 +218,39 @@ fn below(target: &Path) -> Result<&Path, Failed> {
         .map_err(|_| Failed::plain(STAGE, format!("{} is no absolute path", target.display())))
 }
 
-impl Builder<'_> {
-    fn carry_out(&mut self, step: &RootStep) -> Result<(), Failed> {
+impl Builder {
+    /// An empty root.
+    pub fn begin(isolation: &Isolation) -> Result<Self, Failed> {
+        // Permission bits are those of the plan.
+        rustix::process::umask(Mode::empty());
+        rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+            .map_err(|error| Failed::errno(STAGE, "detaching from the host's mounts", error))?;
+        let owner = isolation.identity.owner_while_mounting();
+        let root = Rc::new(new_root(isolation)?);
+        Ok(Self { root, folders: HashMap::new(), owner, writable_proc: None })
+    }
+
+    /// Carries steps out, in their order.
+    pub fn carry_out(&mut self, steps: &[RootStep], mut contents: Contents<'_>) -> Result<(), Failed> {
+        steps.iter().try_for_each(|step| self.step(step, &mut contents))
+    }
+
+    fn step(&mut self, step: &RootStep, contents: &mut Contents<'_>) -> Result<(), Failed> {
+        let source = source_of(step).map(|source| source.open()).transpose()?;
         match step {
             RootStep::Directory { target } => self.directory(below(target)?, 0o755).map(drop),
             RootStep::Scratch { target, mode } => self.scratch(below(target)?, *mode),
-            RootStep::Bind { target, directory, .. } => self.attach(below(target)?, *directory),
-            RootStep::Device { name } => self.attach(&Path::new("dev").join(name), false),
+            RootStep::Bind { target, directory, .. } => self.attach(source, below(target)?, *directory),
+            RootStep::Device { name } => self.attach(source, &Path::new("dev").join(name), false),
             RootStep::Symlink { target, to } => self.symlink(below(target)?, to),
             RootStep::Text { target, text } => self.file(below(target)?, text.as_bytes(), 0o444),
-            RootStep::Content { target } => self.content(below(target)?),
+            RootStep::Content { target } => self.content(below(target)?, contents),
             RootStep::Fifo { target } => self.fifo(below(target)?),
             RootStep::Proc { masked } => self.proc(masked),
             // The caller's, until the main program has found its own in it.
             RootStep::OwnProc => {
                 self.directory(Path::new(OWN_PROC), 0o555)?;
-                self.attach(Path::new(OWN_PROC), true)
+                self.attach(source, Path::new(OWN_PROC), true)
             }
             RootStep::Devpts => self.devpts(),
         }
@@ -315,9 +310,9 @@ impl Builder<'_> {
         self.attach_at(tree.as_fd(), folder.as_fd(), target)
     }
 
-    /// Attaches the next source.
-    fn attach(&mut self, target: &Path, directory: bool) -> Result<(), Failed> {
-        let Some(tree) = self.sources.pop() else {
+    /// Attaches what was taken from the host.
+    fn attach(&mut self, source: Option<OwnedFd>, target: &Path, directory: bool) -> Result<(), Failed> {
+        let Some(tree) = source else {
             return Err(Failed::plain(STAGE, format!("no source for /{}", target.display())));
         };
         let place =
@@ -357,15 +352,16 @@ impl Builder<'_> {
     }
 
     /// Copies the next content from the socket.
-    fn content(&mut self, target: &Path) -> Result<(), Failed> {
+    fn content(&mut self, target: &Path, contents: &mut Contents<'_>) -> Result<(), Failed> {
         self.folders_above(target)?;
         let file = self.create(target, 0o644)?;
         self.own(&file, target)?;
-        let mut left = self.contents.next().copied().unwrap_or_default();
+        let mut left = contents.sizes.next().copied().unwrap_or_default();
         let mut buffer = vec![0; COPY_BUFFER];
         while left > 0 {
             let size = usize::try_from(left).unwrap_or(COPY_BUFFER).min(COPY_BUFFER);
-            self.reporter
+            contents
+                .reporter
                 .read_exact(&mut buffer[..size])
                 .map_err(|error| Failed::io(STAGE, format!("reading /{}", target.display()), &error))?;
             write_all(file.as_fd(), &buffer[..size]).map_err(failed("writing", target))?;
@@ -460,7 +456,7 @@ impl Builder<'_> {
     }
 
     /// Makes the root read-only, enters it and leaves the host's behind, now or later.
-    fn enter(self, steps: &[RootStep], leaving: Leaving) -> Result<Root, Failed> {
+    pub fn enter(self, isolation: &Isolation) -> Result<Root, Failed> {
         let said = |what: &'static str| move |error| Failed::errno(STAGE, what, error);
         let work = self.open(below(Path::new(WORK_DIR))?, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let attributes_are_set =
@@ -468,12 +464,12 @@ impl Builder<'_> {
         rustix::process::fchdir(&self.root).map_err(said("entering the new root"))?;
         rustix::process::pivot_root(".", ".").map_err(said("changing the root"))?;
         rustix::process::chdir("/").map_err(said("entering the root"))?;
-        let leaving = if attributes_are_set { leaving } else { Leaving::Now };
+        let leaving = if attributes_are_set { Leaving::of(isolation) } else { Leaving::Now };
         if leaving == Leaving::Now {
             leave_host()?;
         }
         if !attributes_are_set {
-            old_kernel::set_attributes(steps)?;
+            old_kernel::set_attributes(&isolation.root)?;
         }
         Ok(Root { work_dir: work, proc: self.writable_proc, leaving })
     }

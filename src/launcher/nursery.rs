@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 
 use super::sys::{self, Forked, rights};
@@ -15,8 +15,16 @@ use super::sys::{self, Forked, rights};
 /// Descriptors of one request: the launcher's socket, standard output, standard error.
 pub const DESCRIPTORS: usize = 3;
 
+/// Name of launchers in lists of processes.
+const NAME: &std::ffi::CStr = c"mcp-launcher";
+
+/// After this time without a request and without an end what the work needed of the program's file is given back.
+const IDLE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
 /// Serves until the server's end of the socket on descriptor 0 is closed.
 pub fn main() -> ! {
+    // The kernel took the number of a descriptor for its name, and a list of processes would show that.
+    let _ = rustix::thread::set_name(NAME);
     // SAFETY: the server starts this process with the socket on descriptor 0; nothing else owns it.
     let socket = unsafe { sys::adopt(0) };
     // An error means that there is no server, or nothing left to work with.
@@ -27,12 +35,18 @@ pub fn main() -> ! {
 fn serve(socket: OwnedFd) -> io::Result<()> {
     let socket = super::receive::moved_away(socket)?;
     let signals = sys::child_signal_fd()?;
-    // Without it the process is larger, nothing else.
-    let _ = sys::own_file::give_back();
+    let mut idle_after = Some(IDLE);
     loop {
         let mut watched = [PollFd::new(&socket, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
-        match rustix::event::poll(&mut watched, None) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        match rustix::event::poll(&mut watched, idle_after.as_ref()) {
+            Ok(0) => {
+                // Without it the process is larger, nothing else.
+                let _ = sys::own_file::give_back();
+                idle_after = None;
+                continue;
+            }
+            Ok(_) => idle_after = Some(IDLE),
+            Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let asked = !watched[0].revents().is_empty();

@@ -4,11 +4,12 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::RecvFlags;
+use serde::de::DeserializeOwned;
 
 use super::stage::Failed;
 use super::status::{Message, PLAN_LIMIT, frame};
 use super::sys::{self, rights};
-use crate::sandbox::linux::plan::LaunchPlan;
+use crate::sandbox::linux::plan::{Groundwork, LaunchPlan};
 
 /// Lowest number for descriptors of our own, above all that a program is given.
 const FIRST_OWN_DESCRIPTOR: i32 = 10;
@@ -38,8 +39,17 @@ impl Reporter {
         Self { socket }
     }
 
+    /// Reads what comes before the plan.
+    pub fn receive_groundwork(&self) -> io::Result<Groundwork> {
+        self.receive().map(|(groundwork, _)| groundwork)
+    }
+
     /// Reads the plan and, where the server sent one along, the far end of the program's channel.
-    pub fn receive_plan(&mut self) -> io::Result<(LaunchPlan, Option<OwnedFd>)> {
+    pub fn receive_plan(&self) -> io::Result<(LaunchPlan, Option<OwnedFd>)> {
+        self.receive()
+    }
+
+    fn receive<T: DeserializeOwned>(&self) -> io::Result<(T, Option<OwnedFd>)> {
         let mut length = [0_u8; 4];
         let mut channel = None;
         let keep = |descriptor| channel = Some(descriptor);
@@ -51,8 +61,8 @@ impl Reporter {
         }
         let mut body = vec![0; length as usize];
         self.read_exact(&mut body)?;
-        let plan = serde_json::from_slice(&body).map_err(io::Error::other)?;
-        Ok((plan, channel))
+        let received = serde_json::from_slice(&body).map_err(io::Error::other)?;
+        Ok((received, channel))
     }
 
     /// Reads exactly this much of what follows the plan.

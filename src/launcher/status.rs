@@ -26,6 +26,8 @@ pub enum Message {
     },
     /// The filter stands; the descriptor on which its questions wait comes along.
     Listener,
+    /// What was asked for ahead of the plan is done.
+    Grounded,
     /// The root stands; the work directory comes along as a descriptor.
     Root,
     /// Every layer stands and the program is executed next.
@@ -55,6 +57,13 @@ pub enum Message {
         /// Largest resident size of one process, in bytes.
         peak_memory: u64,
     },
+}
+
+impl Message {
+    /// Whether a descriptor comes along.
+    pub fn carries_descriptor(&self) -> bool {
+        matches!(self, Self::Supervisor | Self::NameServer { .. } | Self::Listener | Self::Root)
+    }
 }
 
 /// Why a stage failed.

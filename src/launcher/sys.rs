@@ -266,6 +266,13 @@ pub fn reap() -> Option<Ended> {
     })
 }
 
+/// Whether there is a child, ended or not.
+pub fn has_children() -> bool {
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: the kernel takes a null pointer where no information is wanted.
+    unsafe { libc::waitid(libc::P_ALL, 0, std::ptr::null_mut(), flags) == 0 }
+}
+
 /// Waits until one child has ended, and collects it. `false` when there is none any more.
 pub fn wait_for_child() -> bool {
     loop {
@@ -281,7 +288,8 @@ pub fn wait_for_child() -> bool {
 }
 
 /// Sends a signal to every process that this one may send it to, but itself. In a Landlock signal scope that is the
-/// scope; without one it would be every process of the user: see `scope`, its only caller.
+/// scope, for process 1 of a process namespace that namespace; without one it would be every process of the user: see
+/// `scope` and `init`, its only callers.
 pub fn kill_all_in_reach(signal: i32) -> io::Result<()> {
     // SAFETY: no pointer is passed; who is reached is the caller's argument.
     check(libc::c_long::from(unsafe { libc::kill(-1, signal) })).map(drop)

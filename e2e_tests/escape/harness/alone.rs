@@ -11,7 +11,8 @@ use mcp_python_exec_sandbox::launcher::{self, status};
 use mcp_python_exec_sandbox::sandbox::linux::host::HostLayout;
 use mcp_python_exec_sandbox::sandbox::linux::lower;
 use mcp_python_exec_sandbox::sandbox::linux::plan::{
-    Exec, FileRules, Identity, LandlockPlan, LaunchPlan, PortRule, ProcSource, Program, Scopes, Supervision,
+    Exec, FileRules, Groundwork, Identity, LandlockPlan, LaunchPlan, PortRule, ProcSource, Program, Scopes,
+    Supervision,
 };
 use mcp_python_exec_sandbox::sandbox::spec::{
     Command, InlineFile, Limits, Network, Role, SandboxSpec, WORK_DIR,
@@ -129,8 +130,10 @@ pub fn carry_out(ground: &Ground, spec: &SandboxSpec, plan: &LaunchPlan) -> Resu
     let (mut stdout, stdout_end) = std::io::pipe().map_err(words)?;
     let (mut stderr, stderr_end) = std::io::pipe().map_err(words)?;
     ask(&asking, &[theirs.into(), stdout_end.into(), stderr_end.into()]).map_err(words)?;
+    let groundwork = Groundwork::least(plan);
     let sent = ours
-        .write_all(&status::frame(plan))
+        .write_all(&status::frame(&groundwork))
+        .and_then(|()| ours.write_all(&status::frame(plan)))
         .and_then(|()| spec.files.iter().try_for_each(|file| ours.write_all(&file.content)));
     let failed = hear(&mut ours);
     drop((ours, asking));

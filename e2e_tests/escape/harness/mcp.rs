@@ -1,7 +1,8 @@
 //! A server on its standard streams, and a client that sends calls and reads lines.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
+use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 
@@ -12,19 +13,34 @@ pub struct Server {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
+    /// Reads standard error, so that the server never waits for a reader.
+    log: Option<JoinHandle<String>>,
     next: u64,
 }
 
 impl Server {
     /// Starts a server and greets it.
     pub fn start(ground: &Ground) -> Result<Self, String> {
+        Self::start_with(ground, &["--no-warm-cache"], &[])
+    }
+
+    /// The same with these flags and variables.
+    pub fn start_with(ground: &Ground, flags: &[&str], env: &[(&str, &str)]) -> Result<Self, String> {
         let mut words = vec![ground.binary.clone().into()];
-        words.extend(ground.server_flags(&["--no-warm-cache"]));
-        let options = Options { stdin: Some(""), ..Options::default() };
+        words.extend(ground.server_flags(flags));
+        let env = env.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+        let options = Options { stdin: Some(""), env, ..Options::default() };
         let mut child = ground.spawn(words, &options)?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().ok_or("no standard output")?;
-        let mut server = Self { child, stdin, stdout: BufReader::new(stdout), next: 1 };
+        let mut stderr = child.stderr.take().ok_or("no standard error")?;
+        let log = std::thread::spawn(move || {
+            let mut text = String::new();
+            // What is no text is not looked for.
+            let _ = stderr.read_to_string(&mut text);
+            text
+        });
+        let mut server = Self { child, stdin, stdout: BufReader::new(stdout), log: Some(log), next: 1 };
         let greeting = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": { "name": "escape", "version": "0" } } });
@@ -53,6 +69,13 @@ impl Server {
             }
             answers.push(line);
         }
+    }
+
+    /// Closes the server and gives what it has written to its standard error.
+    pub fn log(mut self) -> String {
+        self.close();
+        let log = self.log.take().and_then(|reading| reading.join().ok());
+        log.unwrap_or_default()
     }
 
     /// The client is gone.

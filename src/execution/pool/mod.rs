@@ -61,6 +61,8 @@ struct Inner {
     /// Modules that are imported in advance where the environment holds them.
     preload: Vec<String>,
     shelves: Mutex<Shelves<Slot, Environment>>,
+    /// What the next sandbox is most likely to be, and since when nobody has asked for one.
+    next: Mutex<Option<(SandboxSpec, Instant)>>,
     runs: Runs,
     /// There may be something to do.
     wake: Notify,
@@ -71,7 +73,8 @@ impl Pool {
     /// yet.
     pub fn new(size: usize, preload: Vec<String>, sandbox: Arc<dyn Sandbox>) -> Self {
         let shelves = Mutex::new(Shelves::new(size));
-        let inner = Inner { sandbox, preload, shelves, runs: Runs::default(), wake: Notify::new() };
+        let (next, runs, wake) = (Mutex::default(), Runs::default(), Notify::new());
+        let inner = Inner { sandbox, preload, shelves, next, runs, wake };
         Self { inner: Arc::new(inner), tending: OnceLock::new() }
     }
 
@@ -100,9 +103,10 @@ impl Pool {
             let spec = preload::with_modules(spec, &modules);
             poolable(environment).then_some(Start { spec, modules })
         };
-        if self.inner.shelves().keep(spec, environment.at_rest(), Instant::now(), arrange) {
-            self.tend();
-        }
+        let now = Instant::now();
+        self.inner.shelves().keep(spec, environment.at_rest(), now, arrange);
+        *self.inner.next() = Some((SandboxSpec { files: Vec::new(), ..spec.clone() }, now));
+        self.tend();
     }
 
     /// Starts looking after the shelves, once.
@@ -147,6 +151,22 @@ impl Inner {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn next(&self) -> MutexGuard<'_, Option<(SandboxSpec, Instant)>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the sandbox get ahead of the next call, or gives that up where none comes.
+    async fn get_ahead(&self, now: Instant) {
+        let gone = self.next().take_if(|(_, since)| now >= *since + shelves::IDLE || memory::is_scarce());
+        if gone.is_some() {
+            self.sandbox.fall_back();
+        }
+        let next = self.next().as_ref().map(|(spec, _)| spec.clone());
+        if let Some(spec) = next.filter(|_| self.runs.processor_is_free(now)) {
+            self.sandbox.get_ahead(&spec).await;
+        }
+    }
+
     /// Empties what is idle and fills what is asked for, for as long as the pool lives.
     async fn tend(&self) {
         loop {
@@ -154,8 +174,10 @@ impl Inner {
             let now = Instant::now();
             self.shelves().drain(now);
             while self.runs.processor_is_free(Instant::now()) && self.start_one().await {}
+            self.get_ahead(Instant::now()).await;
             let now = Instant::now();
-            let changes = [self.runs.next_change(now), self.shelves().next_change(now)];
+            let idle = self.next().as_ref().map(|(_, since)| *since + shelves::IDLE);
+            let changes = [self.runs.next_change(now), self.shelves().next_change(now), idle];
             let next = changes.into_iter().flatten().min();
             let later = async {
                 match next {

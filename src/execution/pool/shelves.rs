@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::sandbox::SandboxSpec;
 
 /// A shelf that nobody has asked for this long is emptied.
-const IDLE: Duration = Duration::from_mins(5);
+pub const IDLE: Duration = Duration::from_mins(5);
 
 /// Shelves at most; the one that was not used for longest goes.
 const SHELVES: usize = 8;

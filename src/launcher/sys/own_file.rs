@@ -1,4 +1,4 @@
-//! The program's own file in memory. What a start needs of it, relocations and the reading of flags among them, is most of
+//! The program's own file in memory. What a start or a call needs of it, relocations and the reading of flags among them, is most of
 //! what an idle process would keep mapped.
 
 use std::ffi::c_void;
@@ -14,7 +14,7 @@ struct Mapping<'a> {
 }
 
 /// Unmaps the pages of the program's code and constants, which come back from the file as they are used: one fault for
-/// every 64 KiB. Said to the kernel once a start is over.
+/// every 64 KiB. Said to the kernel once a start is over, and when a server has become idle.
 pub fn give_back() -> io::Result<()> {
     let table = std::fs::read_to_string("/proc/self/maps")?;
     for part in untouched(&table, give_back as *const () as usize) {

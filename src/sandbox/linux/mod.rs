@@ -3,6 +3,7 @@
 //! It lowers a specification to a launch plan and starts a launcher with it. It knows nothing of scripts,
 //! environments or MCP; the launcher knows nothing but the plan.
 
+mod ahead;
 pub mod broker;
 mod confined;
 mod diagnosis;
@@ -29,11 +30,12 @@ use super::facts::{Backend, Facts, LayerState, LayerStatus, Part, Refusal, Tier}
 use super::spec::{Access, Limits, MountSource, Role, SandboxSpec};
 use super::{BoxFuture, Control, Outcome, Running, Sandbox, StartError, WaitError, Waiting};
 use crate::seccomp::folder::OwnPolicy;
+use ahead::{Ahead, HostMounts, Kind, Laid};
 use groups::Groups;
 use host::HostLayout;
 use launchers::Launchers;
 use mode::Mode;
-use plan::{Identity, LaunchPlan, ProcessLimit, Supervision, WatchPlan};
+use plan::{Groundwork, Identity, LaunchPlan, ProcessLimit, Supervision, WatchPlan};
 use private_folder::PrivateFolder;
 use users::{User, Users};
 use waiting::{Terms, Waiter};
@@ -44,6 +46,8 @@ const BEHIND_A_GROUP: u64 = 16;
 /// The native backend on this machine.
 pub struct LinuxSandbox {
     launchers: Launchers,
+    /// The next sandbox's ground.
+    ahead: Ahead,
     host: HostLayout,
     users: Users,
     mode: Mode,
@@ -76,6 +80,7 @@ impl LinuxSandbox {
         let facts = Facts { backend: Backend::Native, tier: Err(refusal), layers: Vec::new() };
         Self {
             launchers: Launchers::open(),
+            ahead: Ahead::default(),
             host: HostLayout::gather(),
             users: Users::default(),
             mode,
@@ -89,6 +94,12 @@ impl LinuxSandbox {
 
     /// Starts a launcher with the plan for this specification.
     async fn launch(&self, spec: &SandboxSpec) -> Result<(Running, Option<User>), StartError> {
+        if let Some(laid) = self.ahead.take(Kind::of(spec)) {
+            match self.go_on(laid, spec, Ok).await {
+                Ok(launched) => return Ok(launched),
+                Err(error) => tracing::debug!(%error, "ground that was laid ahead was lost"),
+            }
+        }
         let user = self.user(spec.role)?;
         let id = user.as_ref().map(|user| user.id);
         own_writable_mounts(spec, id)?;
@@ -108,6 +119,34 @@ impl LinuxSandbox {
         Ok((running, user))
     }
 
+    /// Goes on from ground that was laid ahead. Nothing of the program has been executed when this fails.
+    async fn go_on(
+        &self,
+        laid: Laid,
+        spec: &SandboxSpec,
+        change: impl FnOnce(LaunchPlan) -> Result<LaunchPlan, StartError>,
+    ) -> Result<(Running, Option<User>), StartError> {
+        let Laid { begun, groundwork, user, .. } = laid;
+        let id = user.as_ref().map(|user| user.id);
+        own_writable_mounts(spec, id)?;
+        let plan = LaunchPlan { groups: groundwork.groups.clone(), ..self.plan(spec, None, id)? };
+        let rest = groundwork.rest_of(change(plan)?);
+        let rest = rest.ok_or_else(|| StartError::Unsupported("it was laid for another one".to_owned()))?;
+        Ok((spawn::go_on(begun, &rest, spec).await?, user))
+    }
+
+    /// Lays the ground for a sandbox of this kind.
+    async fn lay(&self, spec: &SandboxSpec) -> Result<(), StartError> {
+        let kind = Kind::of(spec);
+        let Some(mounts) = HostMounts::now().filter(|_| !self.ahead.has(kind)) else { return Ok(()) };
+        let user = self.user(spec.role)?;
+        let bare = SandboxSpec { mounts: Vec::new(), files: Vec::new(), ..spec.clone() };
+        let groundwork = Groundwork::ahead_of(self.plan(&bare, None, user.as_ref().map(|user| user.id))?);
+        let begun = spawn::Begun::ahead(&self.launchers, &groundwork, spec.limits).await?;
+        self.ahead.put(Laid { kind, begun, groundwork, user, mounts });
+        Ok(())
+    }
+
     /// Starts a program whose script comes later.
     async fn launch_waiting(&self, spec: &SandboxSpec, script: &Path) -> Result<Waiter, StartError> {
         self.usable()?;
@@ -115,11 +154,18 @@ impl LinuxSandbox {
             let why = "without a work directory of its own no program waits";
             return Err(StartError::Unsupported(why.to_owned()));
         };
+        let terms = |id: Option<u32>| Terms::now(script, way.identity(id.unwrap_or_default()), &spec.mounts);
+        if let Some(laid) = self.ahead.take(Kind::of(spec)) {
+            let terms = terms(laid.user.as_ref().map(|user| user.id));
+            match self.go_on(laid, spec, |plan| lower::waiting(plan, script)).await {
+                Ok((running, user)) => return Waiter::ready(with_user(running, user), terms).await,
+                Err(error) => tracing::debug!(%error, "ground that was laid ahead was lost"),
+            }
+        }
         let user = self.user(spec.role)?;
         let id = user.as_ref().map(|user| user.id);
-        let identity = way.identity(id.unwrap_or_default());
+        let terms = terms(id);
         own_writable_mounts(spec, id)?;
-        let terms = Terms::now(script, identity, &spec.mounts);
         let plan = lower::waiting(self.plan(spec, None, id)?, script)?;
         let running = spawn::start(&self.launchers, &plan, spec).await?;
         Waiter::ready(with_user(running, user), terms).await
@@ -290,7 +336,23 @@ impl Sandbox for LinuxSandbox {
         serde_json::to_string_pretty(&plan?).map_err(|error| StartError::Unsupported(error.to_string()))
     }
 
+    fn get_ahead<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if !matches!(self.mode, Mode::Full(..)) || self.usable().is_err() {
+                return;
+            }
+            if let Err(error) = self.lay(spec).await {
+                tracing::debug!(%error, "no ground is laid ahead");
+            }
+        })
+    }
+
+    fn fall_back(&self) {
+        self.ahead.clear();
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
+        self.ahead.clear();
         Box::pin(self.launchers.ends.close())
     }
 

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::sandbox::spec::Access;
 
 mod access;
+mod groundwork;
 mod limits;
 mod policy;
 
 pub use access::{DeputyPlan, FileRules, LandlockPlan, PortRule, Scopes, SignalGuard};
+pub use groundwork::Groundwork;
 pub use limits::{
     Group, GroupCounter, GroupPlan, GroupSetting, MissingSetting, ProcessLimit, ResourceLimits, WatchPlan,
 };

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
 use tokio::io::unix::AsyncFd;
@@ -16,7 +17,7 @@ use tokio::net::unix::pipe;
 use super::broker::Broker;
 use super::ends::{End, Ends};
 use super::launchers::{Launcher, Launchers};
-use super::plan::{LaunchPlan, Supervision};
+use super::plan::{Groundwork, LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
 use crate::launcher::sys::rights;
 use crate::sandbox::spec::{Limits, SandboxSpec};
@@ -34,17 +35,25 @@ pub async fn start(
     plan: &LaunchPlan,
     spec: &SandboxSpec,
 ) -> Result<Running, StartError> {
-    let launched = launch(launchers, plan, spec).await?;
+    Ok(running(launch(launchers, plan, spec).await?))
+}
+
+/// The same, going on from what was done ahead. Nothing of the program has been executed when this fails.
+pub async fn go_on(ahead: Begun, rest: &LaunchPlan, spec: &SandboxSpec) -> Result<Running, StartError> {
+    Ok(running(ahead.finish(rest, spec).await?))
+}
+
+fn running(launched: Launched) -> Running {
     let link = launched.link;
     let control = Box::new(NativeControl { link, killed: false });
-    Ok(Running {
+    Running {
         stdout: Box::new(launched.stdout),
         stderr: Box::new(launched.stderr),
         channel: launched.channel,
         work_dir: launched.work_dir,
         layers: launched.layers,
         control,
-    })
+    }
 }
 
 /// Carries out a plan whose program is the self-test. Returns the layers, once each of them has refused what it
@@ -80,25 +89,86 @@ async fn launch(
     plan: &LaunchPlan,
     spec: &SandboxSpec,
 ) -> Result<Launched, StartError> {
-    let (channel, channel_end) = channel(spec)?;
-    let Launcher { socket, stdout, stderr } = launchers.start()?;
-    let mut link = Link::new(socket, Ending::of(plan), spec.limits, launchers.ends.clone());
-    link.broker = Broker::for_run(spec);
-    if link.ending == Ending::Monitor {
-        let beside =
-            link.socket.as_fd().try_clone_to_owned().map_err(io_error("keeping the launcher's socket"))?;
-        link.ends.add(End::Monitor(beside.into()));
+    Begun::start(launchers, &Groundwork::least(plan), spec.limits)?.finish(plan, spec).await
+}
+
+/// A launcher that has been told what comes before the plan.
+pub struct Begun {
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+    link: Link,
+    /// Words that were heard before their time.
+    heard: Vec<Heard>,
+}
+
+/// A message, with the descriptor that came along.
+type Heard = (Message, Option<OwnedFd>);
+
+impl Begun {
+    fn start(launchers: &Launchers, groundwork: &Groundwork, limits: Limits) -> Result<Self, StartError> {
+        let Launcher { socket, stdout, stderr } = launchers.start()?;
+        let link = Link::new(socket, Ending::of(groundwork), limits, launchers.ends.clone());
+        if link.ending == Ending::Monitor {
+            let beside = link
+                .socket
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(io_error("keeping the launcher's socket"))?;
+            link.ends.add(End::Monitor(beside.into()));
+        }
+        // It fits into an empty socket's buffer, or the launcher is gone, which is seen later.
+        let bytes = frame(groundwork);
+        let sent =
+            rights::send(&link.socket, &bytes, &[]).map_err(io_error("handing over the ground's plan"))?;
+        if sent < bytes.len() {
+            return Err(io_error("handing over the ground's plan")(io::ErrorKind::WriteZero.into()));
+        }
+        Ok(Self { stdout, stderr, link, heard: Vec::new() })
     }
-    let mut conversation = Conversation { link: &mut link, work_dir: None };
-    let sent = conversation.send_plan(plan, spec, channel_end).await;
-    // Where the launcher failed early, its own words say more than the broken pipe.
-    let layers = match (sent, conversation.until_ready().await) {
-        (_, Err(told @ StartError::Stage { .. })) | (Ok(()), Err(told)) => return Err(told),
-        (Err(error), _) => return Err(error),
-        (Ok(()), Ok(layers)) => layers,
-    };
-    let work_dir = conversation.work_dir.take();
-    Ok(Launched { stdout, stderr, channel, work_dir, layers, link })
+
+    /// Has this part of a plan carried out and waits until that is done.
+    pub async fn ahead(
+        launchers: &Launchers,
+        groundwork: &Groundwork,
+        limits: Limits,
+    ) -> Result<Self, StartError> {
+        let mut begun = Self::start(launchers, groundwork, limits)?;
+        let (mut is_done, mut can_be_killed) = (false, begun.link.ending == Ending::Monitor);
+        while !(is_done && can_be_killed) {
+            match begun.link.heard().await? {
+                (Message::Grounded, _) => is_done = true,
+                (Message::Failed(failure), _) => return Err(stage_error(failure)),
+                heard => {
+                    can_be_killed |= heard.0 == Message::Supervisor;
+                    begun.heard.push(heard);
+                }
+            }
+        }
+        Ok(begun)
+    }
+
+    /// Whether the launcher is still there.
+    pub fn lives(&self) -> bool {
+        let mut watched = [PollFd::new(&self.link.socket, PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(rustix::event::poll(&mut watched, Some(&now)), Ok(0))
+    }
+
+    async fn finish(self, rest: &LaunchPlan, spec: &SandboxSpec) -> Result<Launched, StartError> {
+        let Self { stdout, stderr, mut link, heard } = self;
+        link.broker = Broker::for_run(spec);
+        let (channel, channel_end) = channel(spec)?;
+        let mut conversation = Conversation { link: &mut link, work_dir: None, ready: None };
+        let sent = conversation.send_plan(rest, spec, channel_end).await;
+        // Where the launcher failed early, its own words say more than the broken pipe.
+        let layers = match (sent, conversation.until_ready(heard).await) {
+            (_, Err(told @ StartError::Stage { .. })) | (Ok(()), Err(told)) => return Err(told),
+            (Err(error), _) => return Err(error),
+            (Ok(()), Ok(layers)) => layers,
+        };
+        let work_dir = conversation.work_dir.take();
+        Ok(Launched { stdout, stderr, channel, work_dir, layers, link })
+    }
 }
 
 fn channel(spec: &SandboxSpec) -> Result<(Option<UnixStream>, Option<OwnedFd>), StartError> {
@@ -144,8 +214,8 @@ enum Ending {
 }
 
 impl Ending {
-    fn of(plan: &LaunchPlan) -> Self {
-        match plan.supervision {
+    fn of(groundwork: &Groundwork) -> Self {
+        match groundwork.supervision {
             Supervision::ProcessNamespace => Self::Init,
             Supervision::ScopeMonitor | Supervision::Subreaper => Self::Monitor,
         }
@@ -188,9 +258,22 @@ impl Link {
         }
     }
 
+    /// The next message before the program runs, with what came along.
+    async fn heard(&mut self) -> Result<Heard, StartError> {
+        let failed = io_error("hearing from the launcher");
+        let Some(message) = self.message().await.map_err(&failed)? else {
+            return Err(failed(io::Error::other("it ended without a word")));
+        };
+        let descriptor = if message.carries_descriptor() { self.descriptors.pop_front() } else { None };
+        if let (Message::Supervisor, Some(pidfd)) = (&message, &descriptor) {
+            self.ends.add(End::Process(pidfd.try_clone().map_err(&failed)?));
+        }
+        Ok((message, descriptor))
+    }
+
     /// Hands the descriptor that came with a message to the broker.
-    fn serve(&mut self, message: &Message) -> io::Result<()> {
-        let (Some(broker), Some(descriptor)) = (&mut self.broker, self.descriptors.pop_front()) else {
+    fn serve(&mut self, message: &Message, descriptor: Option<OwnedFd>) -> io::Result<()> {
+        let (Some(broker), Some(descriptor)) = (&mut self.broker, descriptor) else {
             return Err(io::Error::other("it asks for connections that nobody makes"));
         };
         match message {
@@ -270,6 +353,8 @@ impl Drop for Link {
 struct Conversation<'a> {
     link: &'a mut Link,
     work_dir: Option<OwnedFd>,
+    /// What stands, once all of it does.
+    ready: Option<Vec<LayerStatus>>,
 }
 
 impl Conversation<'_> {
@@ -299,36 +384,36 @@ impl Conversation<'_> {
 
     /// Every layer stands, and the handle that kills the run is there. The run's own processes and the guard write
     /// side by side, so the order is open.
-    async fn until_ready(&mut self) -> Result<Vec<LayerStatus>, StartError> {
-        let failed = io_error("hearing from the launcher");
-        let mut ready = None;
+    async fn until_ready(&mut self, heard: Vec<Heard>) -> Result<Vec<LayerStatus>, StartError> {
+        for one in heard {
+            self.take(one)?;
+        }
         loop {
-            if let Some(layers) =
-                ready.take_if(|_| self.link.pidfd.is_some() || self.link.ending == Ending::Monitor)
-            {
+            let can_be_killed = self.link.pidfd.is_some() || self.link.ending == Ending::Monitor;
+            if let Some(layers) = self.ready.take_if(|_| can_be_killed) {
                 return Ok(layers);
             }
-            match self.link.message().await.map_err(&failed)? {
-                Some(Message::Supervisor) => {
-                    let pidfd = self.link.descriptors.pop_front();
-                    if let Some(pidfd) = &pidfd {
-                        self.link.ends.add(End::Process(pidfd.try_clone().map_err(&failed)?));
-                    }
-                    self.link.pidfd = pidfd.map(watched).transpose().map_err(&failed)?;
-                }
-                Some(message @ (Message::Listener | Message::NameServer { .. })) => {
-                    self.link.serve(&message).map_err(&failed)?;
-                }
-                Some(Message::Root) => self.work_dir = self.link.descriptors.pop_front(),
-                Some(Message::Ready { layers, timeline }) => {
-                    tracing::debug!(?timeline, "sandbox ready");
-                    ready = Some(layers);
-                }
-                Some(Message::Failed(failure)) => return Err(stage_error(failure)),
-                Some(message) => self.link.hear(message),
-                None => return Err(failed(io::Error::other("it ended without a word"))),
-            }
+            let heard = self.link.heard().await?;
+            self.take(heard)?;
         }
+    }
+
+    fn take(&mut self, (message, descriptor): Heard) -> Result<(), StartError> {
+        let failed = io_error("hearing from the launcher");
+        match message {
+            Message::Supervisor => self.link.pidfd = descriptor.map(watched).transpose().map_err(failed)?,
+            Message::Listener | Message::NameServer { .. } => {
+                self.link.serve(&message, descriptor).map_err(failed)?;
+            }
+            Message::Root => self.work_dir = descriptor,
+            Message::Ready { layers, timeline } => {
+                tracing::debug!(?timeline, "sandbox ready");
+                self.ready = Some(layers);
+            }
+            Message::Failed(failure) => return Err(stage_error(failure)),
+            message => self.link.hear(message),
+        }
+        Ok(())
     }
 }
 
@@ -359,7 +444,10 @@ impl Control for NativeControl {
     fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>> {
         Box::pin(async move {
             let told = self.outcome().await;
-            self.link.gone().await;
+            if told.is_err() || self.link.ending == Ending::Monitor {
+                self.link.gone().await;
+            }
+            // Process 1 has collected all others before it told; its own end and that of the guard are a moment behind.
             let outcome = told?;
             if outcome.status == ExitStatus::Exited(0) {
                 return Ok(outcome);
