@@ -93,7 +93,7 @@ const ROWS: [Row; 32] = [
     },
     race(
         "sandboxed `true` after a first one, to bwrap",
-        ["true", "true", "ours, ground laid before"],
+        ["true", "true, ground laid before", "ours, every layer"],
         MIDDLE,
         AtMost(0.75),
     ),
