@@ -105,7 +105,10 @@ impl Pool {
         };
         let now = Instant::now();
         self.inner.shelves().keep(spec, environment.at_rest(), now, arrange);
-        *self.inner.next() = Some((SandboxSpec { files: Vec::new(), ..spec.clone() }, now));
+        // Where interpreters wait, a start that a call waits for is rare, and the work for it would be in vain.
+        if self.inner.shelves().hold_nothing() {
+            *self.inner.next() = Some((SandboxSpec { files: Vec::new(), ..spec.clone() }, now));
+        }
         self.tend();
     }
 

@@ -97,6 +97,11 @@ impl<S, P> Shelves<S, P> {
         Self { size, all: Vec::new(), next_number: 0 }
     }
 
+    /// Whether nothing may wait at all.
+    pub fn hold_nothing(&self) -> bool {
+        self.size == 0
+    }
+
     /// Takes one that waits and is fit; those that are not are dropped.
     pub fn take(&mut self, spec: &SandboxSpec, now: Instant, is_fit: impl Fn(&S) -> bool) -> Found<S> {
         let Some(place) = self.all.iter_mut().find(|place| same(&place.spec, spec)) else {
