@@ -116,8 +116,7 @@ fn start_worker(
     // SAFETY: the launcher has a single thread.
     match unsafe { sys::fork() }.map_err(|error| Failed::io(STAGE, "fork", &error))? {
         Forked::Child => {
-            let steps = launch.plan.isolation.as_ref().map_or(&[][..], |isolation| &isolation.root);
-            if let Err(failed) = mounts::show_own_process(steps) {
+            if let Err(failed) = mounts::show_own_process(launch.plan.steps()) {
                 launch.reporter.fail(&failed);
             }
             offer_for_ending(root.proc.as_ref());

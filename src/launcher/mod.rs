@@ -123,11 +123,11 @@ impl Early {
             // What counts is what the call waits for.
             clock = Clock::start();
         }
+        let steps_done = groundwork.steps().len();
         let Some(plan) = groundwork.and(rest) else {
             reporter.fail(&Failed::plain("plan", "it goes on from other ground"));
         };
         clock.mark("plan");
-        let steps_done = groundwork.steps().len();
         Launch { plan, steps_done, reporter, channel, clock, answering: Answering::Server, ended_for_memory }
     }
 }

@@ -48,8 +48,10 @@ impl Phase {
     /// Of a program that has just been started. One that got files has code in them, such as packages to import in
     /// advance, which runs before the script.
     pub fn first(plan: &LaunchPlan) -> Self {
-        let steps = plan.isolation.as_ref().map_or(&[][..], |isolation| &isolation.root);
-        Self::of(steps.iter().any(|step| matches!(step, RootStep::Fifo { .. })), plan.contents.is_empty())
+        Self::of(
+            plan.steps().iter().any(|step| matches!(step, RootStep::Fifo { .. })),
+            plan.contents.is_empty(),
+        )
     }
 
     fn of(asks_for_its_script: bool, has_nothing_else: bool) -> Self {

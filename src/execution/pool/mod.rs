@@ -104,12 +104,17 @@ impl Pool {
             poolable(environment).then_some(Start { spec, modules })
         };
         let now = Instant::now();
-        self.inner.shelves().keep(spec, environment.at_rest(), now, arrange);
+        let (may_wait, holds_nothing) = {
+            let mut shelves = self.inner.shelves();
+            (shelves.keep(spec, environment.at_rest(), now, arrange), shelves.hold_nothing())
+        };
         // Where interpreters wait, a start that a call waits for is rare, and the work for it would be in vain.
-        if self.inner.shelves().hold_nothing() {
+        if holds_nothing {
             *self.inner.next() = Some((SandboxSpec { files: Vec::new(), ..spec.clone() }, now));
         }
-        self.tend();
+        if may_wait || holds_nothing {
+            self.tend();
+        }
     }
 
     /// Starts looking after the shelves, once.
@@ -164,8 +169,11 @@ impl Inner {
         if gone.is_some() {
             self.sandbox.fall_back();
         }
+        if !self.runs.processor_is_free(now) {
+            return;
+        }
         let next = self.next().as_ref().map(|(spec, _)| spec.clone());
-        if let Some(spec) = next.filter(|_| self.runs.processor_is_free(now)) {
+        if let Some(spec) = next {
             self.sandbox.get_ahead(&spec).await;
         }
     }

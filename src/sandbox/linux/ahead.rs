@@ -8,8 +8,9 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFlags;
 
+use super::events;
 use super::plan::Groundwork;
 use super::spawn::Begun;
 use super::users::User;
@@ -99,9 +100,7 @@ impl HostMounts {
     /// Whether none has been added, removed or changed since. The kernel tells a change once, which is enough: it is not
     /// used any more.
     fn are_the_same(&self) -> bool {
-        let mut watched = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::PRI)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        matches!(rustix::event::poll(&mut watched, Some(&now)), Ok(0))
+        events::so_far(self.0.as_fd(), PollFlags::PRI) == Ok(PollFlags::empty())
     }
 }
 

@@ -8,6 +8,7 @@ pub mod broker;
 mod confined;
 mod diagnosis;
 mod ends;
+mod events;
 mod groups;
 pub mod host;
 mod launchers;
@@ -92,10 +93,14 @@ impl LinuxSandbox {
         }
     }
 
-    /// Starts a launcher with the plan for this specification.
-    async fn launch(&self, spec: &SandboxSpec) -> Result<(Running, Option<User>), StartError> {
+    /// Starts a launcher with the plan for this specification, which may be changed.
+    async fn launch(
+        &self,
+        spec: &SandboxSpec,
+        mut change: impl FnMut(LaunchPlan) -> Result<LaunchPlan, StartError>,
+    ) -> Result<(Running, Option<User>), StartError> {
         if let Some(laid) = self.ahead.take(Kind::of(spec)) {
-            match self.go_on(laid, spec, Ok).await {
+            match self.go_on(laid, spec, &mut change).await {
                 Ok(launched) => return Ok(launched),
                 Err(error) => tracing::debug!(%error, "ground that was laid ahead was lost"),
             }
@@ -104,11 +109,11 @@ impl LinuxSandbox {
         let id = user.as_ref().map(|user| user.id);
         own_writable_mounts(spec, id)?;
         let Some(folder) = self.private_folder(spec, id)? else {
-            let plan = self.plan(spec, None, id)?;
+            let plan = change(self.plan(spec, None, id)?)?;
             return Ok((spawn::start(&self.launchers, &plan, spec).await?, user));
         };
         let placed = folder.place(spec);
-        let plan = self.plan(&placed, Some(&folder), id)?;
+        let plan = change(self.plan(&placed, Some(&folder), id)?)?;
         let work_dir = std::fs::File::open(folder.work())
             .map_err(|source| StartError::Io { context: "opening the work directory", source })?;
         let mut running = spawn::start(&self.launchers, &plan, &placed).await?;
@@ -124,7 +129,7 @@ impl LinuxSandbox {
         &self,
         laid: Laid,
         spec: &SandboxSpec,
-        change: impl FnOnce(LaunchPlan) -> Result<LaunchPlan, StartError>,
+        change: &mut impl FnMut(LaunchPlan) -> Result<LaunchPlan, StartError>,
     ) -> Result<(Running, Option<User>), StartError> {
         let Laid { begun, groundwork, user, .. } = laid;
         let id = user.as_ref().map(|user| user.id);
@@ -150,25 +155,20 @@ impl LinuxSandbox {
     /// Starts a program whose script comes later.
     async fn launch_waiting(&self, spec: &SandboxSpec, script: &Path) -> Result<Waiter, StartError> {
         self.usable()?;
-        let Mode::Full(way, _) = self.mode else {
-            let why = "without a work directory of its own no program waits";
-            return Err(StartError::Unsupported(why.to_owned()));
-        };
-        let terms = |id: Option<u32>| Terms::now(script, way.identity(id.unwrap_or_default()), &spec.mounts);
-        if let Some(laid) = self.ahead.take(Kind::of(spec)) {
-            let terms = terms(laid.user.as_ref().map(|user| user.id));
-            match self.go_on(laid, spec, |plan| lower::waiting(plan, script)).await {
-                Ok((running, user)) => return Waiter::ready(with_user(running, user), terms).await,
-                Err(error) => tracing::debug!(%error, "ground that was laid ahead was lost"),
-            }
+        let without =
+            || StartError::Unsupported("without a work directory of its own no program waits".to_owned());
+        if !matches!(self.mode, Mode::Full(..)) {
+            return Err(without());
         }
-        let user = self.user(spec.role)?;
-        let id = user.as_ref().map(|user| user.id);
-        let terms = terms(id);
-        own_writable_mounts(spec, id)?;
-        let plan = lower::waiting(self.plan(spec, None, id)?, script)?;
-        let running = spawn::start(&self.launchers, &plan, spec).await?;
-        Waiter::ready(with_user(running, user), terms).await
+        let mut terms = None;
+        let launched = self.launch(spec, |plan| {
+            let identity = plan.isolation.as_ref().ok_or_else(without)?.identity;
+            // Before the sandbox is built: what changes meanwhile makes it unfit.
+            terms = Some(Terms::now(script, identity, &spec.mounts));
+            lower::waiting(plan, script)
+        });
+        let (running, user) = launched.await?;
+        Waiter::ready(with_user(running, user), terms.ok_or_else(without)?).await
     }
 
     fn usable(&self) -> Result<(), StartError> {
@@ -359,7 +359,7 @@ impl Sandbox for LinuxSandbox {
     fn start<'a>(&'a self, spec: &'a SandboxSpec) -> BoxFuture<'a, Result<Running, StartError>> {
         Box::pin(async move {
             self.usable()?;
-            let (running, user) = self.launch(spec).await?;
+            let (running, user) = self.launch(spec, Ok).await?;
             Ok(with_user(running, user))
         })
     }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFlags;
 use rustix::net::RecvFlags;
 use rustix::process::Signal;
 use tokio::io::unix::AsyncFd;
@@ -16,6 +16,7 @@ use tokio::net::unix::pipe;
 
 use super::broker::Broker;
 use super::ends::{End, Ends};
+use super::events;
 use super::launchers::{Launcher, Launchers};
 use super::plan::{Groundwork, LaunchPlan, Supervision};
 use crate::launcher::status::{MESSAGE_LIMIT, Message, frame};
@@ -149,9 +150,7 @@ impl Begun {
 
     /// Whether the launcher is still there.
     pub fn lives(&self) -> bool {
-        let mut watched = [PollFd::new(&self.link.socket, PollFlags::RDHUP)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        matches!(rustix::event::poll(&mut watched, Some(&now)), Ok(0))
+        events::so_far(self.link.socket.as_fd(), PollFlags::RDHUP) == Ok(PollFlags::empty())
     }
 
     async fn finish(self, rest: &LaunchPlan, spec: &SandboxSpec) -> Result<Launched, StartError> {

@@ -13,11 +13,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::PollFlags;
 use rustix::fs::{FileType, Gid, Mode, OFlags, Uid};
 use tokio::net::unix::pipe::Sender;
 use tokio::task::JoinHandle;
 
+use super::events;
 use super::host::EtcEntry;
 use super::lower;
 use super::plan::Identity;
@@ -202,9 +203,7 @@ fn number(path: &Path) -> Option<(u64, u64)> {
 
 /// Whether anybody has the other end open.
 fn has_reader(pipe: BorrowedFd<'_>) -> bool {
-    let mut watched = [PollFd::from_borrowed_fd(pipe, PollFlags::OUT)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut watched, Some(&now)).is_ok() && !watched[0].revents().contains(PollFlags::ERR)
+    events::so_far(pipe, PollFlags::OUT).is_ok_and(|come| !come.contains(PollFlags::ERR))
 }
 
 fn write_all(file: BorrowedFd<'_>, mut content: &[u8]) -> rustix::io::Result<()> {

@@ -21,8 +21,8 @@ pub struct Groundwork {
 impl Groundwork {
     /// The least: every step of the root comes with the plan.
     pub fn least(plan: &LaunchPlan) -> Self {
-        let bare = plan.clone().with_steps(Vec::new());
-        Self { ahead: false, ..Self::ahead_of(bare) }
+        let isolation = plan.isolation.as_ref().map(Isolation::without_steps);
+        Self { isolation, supervision: plan.supervision, groups: plan.groups.clone(), ahead: false }
     }
 
     /// All of a plan that names no mounts and files of a call: others of its kind go on from there.
@@ -32,15 +32,25 @@ impl Groundwork {
     }
 
     /// What is left of a plan after this; `None` where the plan asks for other ground.
-    pub fn rest_of(&self, plan: LaunchPlan) -> Option<LaunchPlan> {
-        let left = plan.steps().strip_prefix(self.steps())?.to_vec();
-        self.fits(&plan).then(|| plan.with_steps(left))
+    pub fn rest_of(&self, mut plan: LaunchPlan) -> Option<LaunchPlan> {
+        if !self.fits(&plan) || !plan.steps().starts_with(self.steps()) {
+            return None;
+        }
+        if let Some(isolation) = &mut plan.isolation {
+            isolation.root.drain(..self.steps().len());
+        }
+        Some(plan)
     }
 
     /// The whole plan, from what was left of it; `None` where that asks for other ground.
-    pub fn and(&self, rest: LaunchPlan) -> Option<LaunchPlan> {
-        let all = [self.steps(), rest.steps()].concat();
-        self.fits(&rest).then(|| rest.with_steps(all))
+    pub fn and(mut self, mut rest: LaunchPlan) -> Option<LaunchPlan> {
+        if !self.fits(&rest) {
+            return None;
+        }
+        if let (Some(done), Some(left)) = (&mut self.isolation, &mut rest.isolation) {
+            done.root.append(&mut left.root);
+        }
+        Some(LaunchPlan { isolation: self.isolation, ..rest })
     }
 
     /// The first steps of the root.
@@ -50,9 +60,7 @@ impl Groundwork {
 
     /// Whether everything but the steps is the same.
     fn fits(&self, plan: &LaunchPlan) -> bool {
-        let bare = |isolation: &Option<Isolation>| {
-            isolation.clone().map(|isolation| Isolation { root: Vec::new(), ..isolation })
-        };
+        let bare = |isolation: &Option<Isolation>| isolation.as_ref().map(Isolation::without_steps);
         bare(&self.isolation) == bare(&plan.isolation)
             && (self.supervision, &self.groups) == (plan.supervision, &plan.groups)
     }
@@ -63,12 +71,14 @@ impl LaunchPlan {
     pub fn steps(&self) -> &[RootStep] {
         self.isolation.as_ref().map_or(&[], |isolation| &isolation.root)
     }
+}
 
-    fn with_steps(mut self, steps: Vec<RootStep>) -> Self {
-        if let Some(isolation) = &mut self.isolation {
-            isolation.root = steps;
-        }
-        self
+impl Isolation {
+    /// Everything but the steps.
+    fn without_steps(&self) -> Self {
+        let Self { identity, private_network, name_servers, scratch_bytes, scratch_inodes, .. } = *self;
+        let (host_name, root) = (self.host_name.clone(), Vec::new());
+        Self { identity, private_network, name_servers, host_name, scratch_bytes, scratch_inodes, root }
     }
 }
 
@@ -137,7 +147,7 @@ mod tests {
         {
             assert_eq!(groundwork.rest_of(other), None);
         }
-        assert_eq!(groundwork.and(plan("b", &[])), None);
+        assert_eq!(groundwork.clone().and(plan("b", &[])), None);
         let other = LaunchPlan { isolation: None, ..plan("a", &["/usr", "/etc"]) };
         assert_eq!(groundwork.rest_of(other), None);
         let other = LaunchPlan { supervision: Supervision::Subreaper, ..plan("a", &["/usr", "/etc"]) };
