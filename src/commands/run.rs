@@ -153,7 +153,8 @@ async fn pass_through(
     {
         eprintln!("note: {hint}");
     }
-    let files = if args.save_figures.is_some() { output::left_by(running).await.output } else { Vec::new() };
+    let files =
+        if args.save_figures.is_some() { output::left_by(&mut running).await.output } else { Vec::new() };
     (end, files, errors)
 }
 

@@ -4,6 +4,17 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+/// Changes whenever the file is replaced or written.
+pub fn fingerprint(path: &Path) -> Option<String> {
+    let meta = path.metadata().ok()?;
+    let changed = meta.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(&meta);
+    #[cfg(not(unix))]
+    let inode = 0;
+    Some(format!("{}-{}-{inode}", changed.as_nanos(), meta.len()))
+}
+
 /// Removes a tree, read-only folders included. What cannot be removed stays; the next sweep tries again.
 pub fn remove_tree(path: &Path) {
     if fs::remove_dir_all(path).is_ok() {

@@ -66,6 +66,11 @@ impl Lock {
         }
     }
 
+    /// Whether whoever asks for the lock now meets this one: a lock on a removed file protects nothing.
+    pub fn is_current(&self) -> bool {
+        is_current(&self.file, &self.path)
+    }
+
     /// Notes that what it stands for was used just now.
     pub fn touch(&self) {
         let _ = self.file.set_modified(SystemTime::now());
@@ -80,7 +85,7 @@ impl Lock {
     /// The second lock keeps two of these apart.
     pub fn abandon(self, between: &Path) -> io::Result<()> {
         let Some(_alone) = Self::try_take(between, Sharing::Exclusive)? else { return Ok(()) };
-        if is_current(&self.file, &self.path) {
+        if self.is_current() {
             std::fs::remove_file(&self.path)?;
         }
         Ok(())
@@ -91,7 +96,7 @@ fn open(path: &Path) -> io::Result<File> {
     File::options().create(true).truncate(false).write(true).read(true).open(path)
 }
 
-/// Whether the file is still the one under its name: a lock on a removed file protects nothing.
+/// Whether the file is still the one under its name.
 fn is_current(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {

@@ -112,8 +112,11 @@ pub struct Environment {
     compiled: bool,
     contents: Option<startup::Contents>,
     in_use: Option<uses::Use>,
-    #[expect(dead_code, reason = "held so that the environment is not removed while it is in use")]
-    guard: lock::Lock,
+    #[cfg_attr(
+        not(all(test, unix)),
+        expect(dead_code, reason = "held so that the environment is not removed while it is in use")
+    )]
+    guard: Arc<lock::Lock>,
 }
 
 impl Environment {

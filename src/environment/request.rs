@@ -57,6 +57,9 @@ impl EnvironmentRequest {
 
     /// Refuses what uv would fill from its own environment, credentials included, and names that are ours.
     pub(super) fn check(&self) -> Result<(), EnvironmentError> {
+        if self.requirements.is_empty() && self.tool_uv == ToolUv::default() {
+            return Ok(());
+        }
         let text = format!("{}{}", self.project(), self.tool_uv.to_uv_toml());
         if text.contains("${") {
             return Err(EnvironmentError::Refused(

@@ -3,19 +3,19 @@
 //!
 //! Beside each environment `KEY/` lies `KEY.json`, written last: an environment without it is not finished.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
 use super::Environment;
 use super::data_dir::{DataDir, unique};
 use super::figures;
-use super::files::{Folders, remove_tree, seal, tree_size, write_atomically};
+use super::files::{Folders, fingerprint, remove_tree, seal, tree_size, write_atomically};
 use super::interpreters::Interpreter;
 use super::lock::{Lock, Sharing};
 use crate::sandbox::spec::Mount;
@@ -37,12 +37,27 @@ pub struct Store {
     data: Arc<DataDir>,
     packages: PathBuf,
     bound: u64,
+    opened: Arc<Mutex<HashMap<String, Opened>>>,
 }
+
+/// An environment that this process has open already. Nobody changes or removes it in an orderly way meanwhile, so what
+/// was read of it holds, as far as a look at the files' names can tell.
+#[derive(Debug)]
+struct Opened {
+    lock: Weak<Lock>,
+    record: Record,
+    /// Of the record's file.
+    fingerprint: String,
+    touched: Instant,
+}
+
+/// How exactly the time of the last use is kept: it decides which environment goes first.
+const TOUCHED_EVERY: Duration = Duration::from_secs(10);
 
 impl Store {
     /// A store that keeps to this many bytes, packages included.
     pub fn new(data: Arc<DataDir>, packages: PathBuf, bound: u64) -> Self {
-        Self { data, packages, bound }
+        Self { data, packages, bound, opened: Arc::default() }
     }
 
     /// Where an environment lies.
@@ -61,19 +76,52 @@ impl Store {
 
     /// Opens a finished environment, or `None` where there is none or it is being built. Costs a few system calls.
     pub fn open(&self, key: &str) -> Option<Environment> {
-        let lock = Lock::try_take(&self.lock_path(key), Sharing::Shared).ok()??;
+        if let Some((record, lock)) = self.opened_before(key) {
+            return Some(self.environment(key, record, lock));
+        }
+        let lock = Arc::new(Lock::try_take(&self.lock_path(key), Sharing::Shared).ok()??);
+        let fingerprint = fingerprint(&self.record_path(key))?;
         let record = self.record(key)?;
         lock.touch();
+        let mut opened = self.opened();
+        opened.retain(|_, opened| opened.lock.strong_count() > 0);
+        let weak = Arc::downgrade(&lock);
+        let this = Opened { lock: weak, record: record.clone(), fingerprint, touched: Instant::now() };
+        opened.insert(key.to_owned(), this);
+        drop(opened);
         Some(self.environment(key, record, lock))
+    }
+
+    /// The same for one that is open already, and still the one that others would open.
+    fn opened_before(&self, key: &str) -> Option<(Record, Arc<Lock>)> {
+        let mut opened = self.opened();
+        let opened = opened.get_mut(key)?;
+        let lock = opened.lock.upgrade()?;
+        let is_the_same = lock.is_current()
+            && fingerprint(&self.record_path(key)).is_some_and(|now| now == opened.fingerprint)
+            && self.is_there(key);
+        if opened.touched.elapsed() >= TOUCHED_EVERY {
+            lock.touch();
+            opened.touched = Instant::now();
+        }
+        is_the_same.then(|| (opened.record.clone(), lock))
+    }
+
+    fn opened(&self) -> MutexGuard<'_, HashMap<String, Opened>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of a finished environment.
     pub fn record(&self, key: &str) -> Option<Record> {
         let record = serde_json::from_slice(&fs::read(self.record_path(key)).ok()?).ok()?;
-        self.path(key).join("pyvenv.cfg").is_file().then_some(record)
+        self.is_there(key).then_some(record)
     }
 
-    fn environment(&self, key: &str, record: Record, lock: Lock) -> Environment {
+    fn is_there(&self, key: &str) -> bool {
+        self.path(key).join("pyvenv.cfg").is_file()
+    }
+
+    fn environment(&self, key: &str, record: Record, lock: Arc<Lock>) -> Environment {
         let Record { interpreter, compiled, .. } = record;
         let root = self.path(key);
         let mut mounts = interpreter.mounts();
@@ -202,8 +250,9 @@ pub struct Entry {
 #[cfg(all(test, unix))]
 mod tests {
     use super::super::host::HostEnv;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
-    use std::time::Duration;
 
     fn interpreter() -> Interpreter {
         Interpreter {
@@ -248,6 +297,33 @@ mod tests {
         assert!(environment.env["PATH"].starts_with(store.path("k").join("bin").to_str().expect("UTF-8")));
         store.compiled("k").expect("closed");
         assert!(store.record("k").expect("there").compiled);
+    }
+
+    #[test]
+    fn what_is_open_already_is_opened_without_a_look_inside_unless_something_has_changed() {
+        let place = tempfile::tempdir().expect("a temporary folder");
+        let store = store(place.path(), 1 << 30);
+        publish(&store, "k", 0);
+        let first = store.open("k").expect("there");
+        let second = store.open("k").expect("there");
+        assert!(Arc::ptr_eq(&first.guard, &second.guard) && !second.compiled);
+        store.compiled("k").expect("closed");
+        let third = store.open("k").expect("there");
+        assert!(third.compiled && !Arc::ptr_eq(&first.guard, &third.guard));
+        drop((first, second));
+        // All that is open of it keeps it.
+        assert!(store.open("k").is_some() && !store.remove("k"));
+        fs::set_permissions(third.root.clone(), fs::Permissions::from_mode(0o755)).expect("opened");
+        fs::remove_file(third.root.join("pyvenv.cfg")).expect("removed");
+        assert!(store.open("k").is_none());
+        fs::write(third.root.join("pyvenv.cfg"), "").expect("written");
+        // A lock that others no longer meet.
+        fs::remove_file(store.lock_path("k")).expect("removed");
+        let fourth = store.open("k").expect("there");
+        assert!(!Arc::ptr_eq(&third.guard, &fourth.guard));
+        drop((third, fourth));
+        assert!(store.opened_before("k").is_none());
+        assert!(store.remove("k"));
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub async fn capture(
     progress: Option<ProgressSink>,
 ) -> Captured {
     let mut kept = Kept { bytes: Vec::new(), limit, total: 0 };
-    let mut chunk = vec![0; CHUNK];
+    // Not filled with zeros: most programs print far less.
+    let mut chunk = Vec::with_capacity(CHUNK);
     let late = async {
         // An error means that the run's side is gone: the same as its end.
         let _ = ended.wait_for(|ended| *ended).await;
@@ -38,13 +39,14 @@ pub async fn capture(
     loop {
         tokio::select! {
             biased;
-            read = stream.read(&mut chunk) => match read {
+            read = stream.read_buf(&mut chunk) => match read {
                 Ok(0) | Err(_) => break,
-                Ok(size) => {
-                    kept.take(&chunk[..size]);
-                    if let (Some(progress), Some(line)) = (&progress, last_line(&chunk[..size])) {
+                Ok(_) => {
+                    kept.take(&chunk);
+                    if let (Some(progress), Some(line)) = (&progress, last_line(&chunk)) {
                         progress(Progress::line(&String::from_utf8_lossy(line)));
                     }
+                    chunk.clear();
                 }
             },
             () = &mut late => break,

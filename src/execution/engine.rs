@@ -12,7 +12,7 @@ use super::evidence;
 use super::failure;
 use super::figures;
 use super::overview::Overview;
-use super::pool::Pool;
+use super::pool::{Over, Pool};
 use super::queue::Queue;
 use super::report::{ExecutionError, ExecutionReport};
 use super::request::{ExecutionRequest, Progress, ProgressSink};
@@ -185,8 +185,8 @@ impl Engine {
         let shown = self.settings.mounts.iter().map(|mount| mount.name.as_str());
         notes.extend(figures::lost(&request.script, ended_well, &finished.left, shown));
         notes.extend(finished.left.note());
-        let report = self.report(finished, &environment, notes, arrived.elapsed());
-        self.pool.keep(&spec, environment);
+        let (report, remains) = self.report(finished, &environment, notes, arrived.elapsed());
+        self.pool.keep_later(Over { spec, environment, remains });
         Ok(report)
     }
 
@@ -286,7 +286,7 @@ impl Engine {
         environment: &Environment,
         mut notes: Vec<String>,
         duration: Duration,
-    ) -> ExecutionReport {
+    ) -> (ExecutionReport, Running) {
         let facts = self.sandbox.facts();
         let tier = facts.tier.as_ref().copied().unwrap_or(Tier::None);
         if tier == Tier::None {
@@ -298,7 +298,7 @@ impl Engine {
             let limits = &self.settings.limits;
             limit = limit.or_else(|| evidence::limit_in(&finished.stderr.text, limits, tier));
         }
-        ExecutionReport {
+        let report = ExecutionReport {
             stdout: finished.stdout,
             stderr: finished.stderr,
             status: finished.outcome.status,
@@ -313,7 +313,8 @@ impl Engine {
             usage: finished.outcome.usage,
             output: finished.left.output,
             notes,
-        }
+        };
+        (report, finished.remains)
     }
 }
 

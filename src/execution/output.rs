@@ -56,9 +56,9 @@ impl Left {
 
 /// What a run that has ended left: read from its work directory, or kept by its backend.
 #[cfg_attr(not(native), expect(clippy::unused_async, reason = "a work directory takes time to read"))]
-pub async fn left_by(running: Running) -> Left {
+pub async fn left_by(running: &mut Running) -> Left {
     #[cfg(native)]
-    if let Some(work_dir) = running.work_dir {
+    if let Some(work_dir) = running.work_dir.take() {
         let beside = native::beside(&work_dir);
         return Left { beside, ..native::collect(work_dir).await };
     }

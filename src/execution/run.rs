@@ -31,6 +31,8 @@ pub struct Finished {
     pub layers: Vec<LayerStatus>,
     /// Files that the program left.
     pub left: Left,
+    /// What is left of it on this side. The run is over; this only takes a while to be put away.
+    pub remains: Running,
 }
 
 /// Why there is no result.
@@ -91,8 +93,8 @@ pub async fn attend(
     let (stdout, stderr, end) = tokio::join!(stdout, stderr, end);
     let (outcome, timed_out) = end?;
     let layers = std::mem::take(&mut running.layers);
-    let left = super::output::left_by(running).await;
-    Ok(Finished { stdout, stderr, outcome, timed_out, layers, left })
+    let left = super::output::left_by(&mut running).await;
+    Ok(Finished { stdout, stderr, outcome, timed_out, layers, left, remains: running })
 }
 
 /// The outcome, and whether the deadline brought it about.

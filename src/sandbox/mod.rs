@@ -152,7 +152,7 @@ pub trait Control: Send {
     /// Waits for the main program's end. Every process that it has left is gone when this returns.
     fn wait(&mut self) -> BoxFuture<'_, Result<Outcome, WaitError>>;
 
-    /// Says that a program which waited for its script is about to get it: from now on its limits are watched.
+    /// Says that a program which waited for its script has it now: from here on its limits are watched.
     fn begins(&mut self) {}
 
     /// After the program's end: the files that it left below [`spec::OUTPUT_DIR`], where the backend hands over no

@@ -82,7 +82,7 @@ impl VolumeStore {
             compiled: record.compiled,
             contents: Some(contents),
             in_use: None,
-            guard: lock,
+            guard: lock.into(),
         })
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use super::super::data_dir::DataDir;
-use super::super::files::write_atomically;
+use super::super::files::{fingerprint, write_atomically};
 use super::super::host::HostEnv;
 use super::probe::{ProbeError, probe};
 use super::search::{Candidate, candidates};
@@ -103,17 +103,6 @@ impl InterpreterIndex {
         };
         Entry { fingerprint, interpreter }
     }
-}
-
-/// Changes whenever the file is replaced or written.
-pub(super) fn fingerprint(path: &Path) -> Option<String> {
-    let meta = path.metadata().ok()?;
-    let changed = meta.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
-    #[cfg(unix)]
-    let inode = std::os::unix::fs::MetadataExt::ino(&meta);
-    #[cfg(not(unix))]
-    let inode = 0;
-    Some(format!("{}-{}-{inode}", changed.as_nanos(), meta.len()))
 }
 
 /// Whether the executable is still the one that was asked.

@@ -21,7 +21,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::engine::SCRIPT;
 use crate::environment::Environment;
-use crate::sandbox::{Sandbox, SandboxSpec, Waiting};
+use crate::sandbox::{Running, Sandbox, SandboxSpec, Waiting};
+use memory::Scarcity;
 use runs::Runs;
 use shelves::{Found, Shelves, Start};
 
@@ -40,7 +41,17 @@ impl Slot {
     }
 }
 
-/// Time that the answer has to get out before anything is started in its place.
+/// A run whose answer is ready.
+pub struct Over {
+    /// What its sandbox was.
+    pub spec: SandboxSpec,
+    /// Its environment.
+    pub environment: Environment,
+    /// What is left of its sandbox on this side.
+    pub remains: Running,
+}
+
+/// Time that the answer has to get out before anything is put away or started in its place.
 const AFTER_AN_ANSWER: Duration = Duration::from_millis(2);
 
 /// Longest time until a program waits for its script: what it imports before may be slow, or never come to an end.
@@ -64,6 +75,7 @@ struct Inner {
     /// What the next sandbox is most likely to be, and since when nobody has asked for one.
     next: Mutex<Option<(SandboxSpec, Instant)>>,
     runs: Runs,
+    scarcity: Scarcity,
     /// There may be something to do.
     wake: Notify,
 }
@@ -74,7 +86,7 @@ impl Pool {
     pub fn new(size: usize, preload: Vec<String>, sandbox: Arc<dyn Sandbox>) -> Self {
         let shelves = Mutex::new(Shelves::new(size));
         let (next, runs, wake) = (Mutex::default(), Runs::default(), Notify::new());
-        let inner = Inner { sandbox, preload, shelves, next, runs, wake };
+        let inner = Inner { sandbox, preload, shelves, next, runs, scarcity: Scarcity::default(), wake };
         Self { inner: Arc::new(inner), tending: OnceLock::new() }
     }
 
@@ -95,26 +107,24 @@ impl Pool {
         }
     }
 
-    /// A run with this specification is over, or expected: others like it are likely. The environment stays as long as
+    /// A run with this specification is expected: sandboxes get to wait for it. The environment stays as long as
     /// something waits for it.
     pub fn keep(&self, spec: &SandboxSpec, environment: Environment) {
-        let arrange = |environment: &Environment| {
-            let modules: Arc<[String]> = environment.modules_among(&self.inner.preload).into();
-            let spec = preload::with_modules(spec, &modules);
-            poolable(environment).then_some(Start { spec, modules })
-        };
-        let now = Instant::now();
-        let (may_wait, holds_nothing) = {
-            let mut shelves = self.inner.shelves();
-            (shelves.keep(spec, environment.at_rest(), now, arrange), shelves.hold_nothing())
-        };
-        // Where interpreters wait, a start that a call waits for is rare, and the work for it would be in vain.
-        if holds_nothing {
-            *self.inner.next() = Some((SandboxSpec { files: Vec::new(), ..spec.clone() }, now));
-        }
-        if may_wait || holds_nothing {
-            self.tend();
-        }
+        self.inner.keep(spec, environment, Instant::now());
+        self.tend();
+    }
+
+    /// The same after a run: others like it are likely. It is done once the answer is out.
+    pub fn keep_later(&self, over: Over) {
+        self.tend();
+        let inner = Arc::clone(&self.inner);
+        tokio::spawn(async move {
+            sleep(AFTER_AN_ANSWER).await;
+            let Over { spec, environment, remains } = over;
+            drop(remains);
+            inner.keep(&spec, environment, Instant::now());
+            inner.wake.notify_one();
+        });
     }
 
     /// Starts looking after the shelves, once.
@@ -163,9 +173,26 @@ impl Inner {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn keep(&self, spec: &SandboxSpec, environment: Environment, now: Instant) {
+        let arrange = |environment: &Environment| {
+            let modules: Arc<[String]> = environment.modules_among(&self.preload).into();
+            let spec = preload::with_modules(spec, &modules);
+            poolable(environment).then_some(Start { spec, modules })
+        };
+        let holds_nothing = {
+            let mut shelves = self.shelves();
+            shelves.keep(spec, environment.at_rest(), now, arrange);
+            shelves.hold_nothing()
+        };
+        // Where interpreters wait, a start that a call waits for is rare, and the work for it would be in vain.
+        if holds_nothing {
+            *self.next() = Some((SandboxSpec { files: Vec::new(), ..spec.clone() }, now));
+        }
+    }
+
     /// Has the sandbox get ahead of the next call, or gives that up where none comes.
     async fn get_ahead(&self, now: Instant) {
-        let gone = self.next().take_if(|(_, since)| now >= *since + shelves::IDLE || memory::is_scarce());
+        let gone = self.next().take_if(|(_, since)| now >= *since + shelves::IDLE || self.scarcity.at(now));
         if gone.is_some() {
             self.sandbox.fall_back();
         }
@@ -205,7 +232,7 @@ impl Inner {
 
     /// Starts one sandbox where one is missing. Tells whether it is worth looking for another one.
     async fn start_one(&self) -> bool {
-        if memory::is_scarce() {
+        if self.scarcity.at(Instant::now()) {
             self.shelves().clear();
             return false;
         }

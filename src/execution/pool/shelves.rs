@@ -122,16 +122,16 @@ impl<S, P> Shelves<S, P> {
     }
 
     /// Makes the specification the one that was used last, on a shelf of its own where there is none. Then `arrange` says
-    /// how to start what waits on it, if anything may. Tells whether anything may.
+    /// how to start what waits on it, if anything may.
     pub fn keep(
         &mut self,
         spec: &SandboxSpec,
         pin: P,
         now: Instant,
         arrange: impl FnOnce(&P) -> Option<Start>,
-    ) -> bool {
+    ) {
         if self.size == 0 {
-            return false;
+            return;
         }
         let found = self.all.iter().position(|place| same(&place.spec, spec));
         let mut place = if let Some(at) = found {
@@ -143,9 +143,7 @@ impl<S, P> Shelves<S, P> {
             Shelf::new(self.next_number, spec, arrange(&pin), pin, now)
         };
         place.used = now;
-        let may_wait = place.start.is_some();
         self.all.insert(0, place);
-        may_wait
     }
 
     /// The shelf on which one is missing, which now counts as being started. Makes room for it.
@@ -284,10 +282,10 @@ mod tests {
         }
     }
 
-    fn keep(shelves: &mut Numbers, program: &str, now: Instant) -> bool {
+    fn keep(shelves: &mut Numbers, program: &str, now: Instant) {
         let spec = spec(program);
         let start = Start { spec: SandboxSpec { files: Vec::new(), ..spec.clone() }, modules: [].into() };
-        shelves.keep(&spec, (), now, |()| Some(start))
+        shelves.keep(&spec, (), now, |()| Some(start));
     }
 
     /// Starts what is missing, each with the next number.
@@ -314,7 +312,7 @@ mod tests {
     fn each_is_taken_once_and_missed_ones_are_replaced() {
         let (mut shelves, now, mut next) = (Numbers::new(8), Instant::now(), 0);
         assert!(matches!(shelves.take(&spec("a"), now, |_| true), Found::Nothing));
-        assert!(keep(&mut shelves, "a", now));
+        keep(&mut shelves, "a", now);
         assert_eq!(fill(&mut shelves, now, &mut next), SHORTEST);
         assert_eq!(ready(&mut shelves, "a", now), Some(0));
         assert_eq!(fill(&mut shelves, now, &mut next), 1);
@@ -381,7 +379,7 @@ mod tests {
             spec: SandboxSpec { files: Vec::new(), ..heavy.clone() },
             modules: ["numpy".into()].into(),
         };
-        assert!(shelves.keep(&heavy, (), now, |()| Some(start)));
+        shelves.keep(&heavy, (), now, |()| Some(start));
         // One fits beside the other shelf's two; a second one does not fit at all.
         assert_eq!(fill(&mut shelves, now, &mut next), 1);
         assert_eq!(shelves.weight(), 10);
@@ -447,10 +445,10 @@ mod tests {
     #[test]
     fn what_must_not_wait_does_not() {
         let (mut shelves, now) = (Numbers::new(4), Instant::now());
-        assert!(!shelves.keep(&spec("a"), (), now, |()| None));
+        shelves.keep(&spec("a"), (), now, |()| None);
         assert!(shelves.next_missing(now).is_none());
         let mut off = Numbers::new(0);
-        assert!(!keep(&mut off, "a", now));
+        keep(&mut off, "a", now);
         assert!(off.next_missing(now).is_none());
     }
 }

@@ -192,13 +192,19 @@ impl HostLayout {
             text("passwd", passwd),
             text("group", group),
             text("hostname", format!("{host_name}\n")),
-            text("hosts", hosts(&fs::read_to_string("/etc/hosts").unwrap_or_default(), host_name)),
-            text("resolv.conf", fs::read_to_string("/etc/resolv.conf").unwrap_or_default()),
+            text("hosts", hosts(&fs::read_to_string(HOSTS).unwrap_or_default(), host_name)),
+            text("resolv.conf", fs::read_to_string(RESOLVER).unwrap_or_default()),
             // Without the host's services for users and names: their sockets are not there.
             text("nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n".to_owned()),
         ]
     }
 }
+
+const HOSTS: &str = "/etc/hosts";
+const RESOLVER: &str = "/etc/resolv.conf";
+
+/// Files of the host whose text a sandbox gets as it is at its start.
+pub const COPIED: [&str; 2] = [HOSTS, RESOLVER];
 
 /// The host's own table, with `localhost` and the sandbox's name whatever it says.
 fn hosts(table: &str, host_name: &str) -> String {

@@ -19,8 +19,7 @@ use tokio::net::unix::pipe::Sender;
 use tokio::task::JoinHandle;
 
 use super::events;
-use super::host::EtcEntry;
-use super::lower;
+use super::host::COPIED;
 use super::plan::Identity;
 use crate::sandbox::spec::{Mount, MountSource};
 use crate::sandbox::{BoxFuture, Control, ExitStatus, Outcome, Running, StartError, WaitError, Waiting};
@@ -28,11 +27,15 @@ use crate::sandbox::{BoxFuture, Control, ExitStatus, Outcome, Running, StartErro
 /// Permission bits of a script.
 const SCRIPT_MODE: u32 = 0o644;
 
+/// What an empty pipe takes at once or not at all (`PIPE_BUF`).
+const WHOLE: usize = 4096;
+
 /// A program that waits for its script.
 pub struct Waiter {
     running: Running,
     work_dir: OwnedFd,
-    pipe: Sender,
+    /// Never waits.
+    pipe: OwnedFd,
     terms: Terms,
 }
 
@@ -41,8 +44,8 @@ pub struct Terms {
     /// The script's path below the work directory.
     script: PathBuf,
     identity: Identity,
-    /// Files of the host that were copied into the sandbox.
-    copied: Vec<EtcEntry>,
+    /// The state of files of the host that were copied into the sandbox.
+    copied: [Option<FileState>; COPIED.len()],
     /// What the specification shows of the host, each with its device and number: a folder that was made anew under the
     /// same name is not the one that is mounted.
     shown: Vec<(PathBuf, Option<(u64, u64)>)>,
@@ -56,12 +59,12 @@ impl Terms {
             MountSource::Volume(_) => None,
         };
         let shown = mounts.iter().filter_map(path).collect();
-        Self { script: script.to_owned(), identity, copied: lower::identity_files(identity), shown }
+        Self { script: script.to_owned(), identity, copied: COPIED.map(FileState::of), shown }
     }
 
     /// Whether a sandbox that is built now would be the same.
     fn hold(&self) -> bool {
-        self.copied == lower::identity_files(self.identity)
+        self.copied == COPIED.map(FileState::of)
             && self.shown.iter().all(|(path, then)| number(path) == *then)
     }
 }
@@ -81,7 +84,8 @@ impl Waiter {
             pipe = meeting.pipe() => pipe.map_err(io_error("opening the script's pipe"))?,
             _ = running.control.wait() => return Err(gone()),
         };
-        let pipe = Sender::from_owned_fd(pipe).map_err(io_error("preparing the script's pipe"))?;
+        let failed = |error: rustix::io::Errno| io_error("preparing the script's pipe")(error.into());
+        rustix::io::ioctl_fionbio(&pipe, true).map_err(failed)?;
         Ok(Self { running, work_dir, pipe, terms })
     }
 
@@ -122,20 +126,31 @@ impl Waiting for Waiter {
         let unread = self.other_end().map_err(failed)?;
         self.place(script).map_err(failed)?;
         let Self { mut running, work_dir, pipe, .. } = *self;
+        let sending = hand_over(pipe, script).map_err(io_error("handing over the script"))?;
+        // It need not come first: the supervisor looks at the run's end whether it has heard of the beginning or not.
         running.control.begins();
-        let sent = match pipe.try_write(script) {
-            Ok(sent) => sent,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(error) => return Err(io_error("handing over the script")(error)),
-        };
-        let sending = (sent < script.len()).then(|| {
-            let rest = Arc::clone(script);
-            tokio::spawn(async move { send(&pipe, &rest[sent..]).await })
-        });
         running.control = Box::new(Delivered { control: running.control, unread, sending, killed: false });
         running.work_dir = Some(work_dir);
         Ok(running)
     }
+}
+
+/// Writes the script into the pipe and closes it. What does not fit at once is left to a task.
+fn hand_over(pipe: OwnedFd, script: &Arc<[u8]>) -> io::Result<Option<JoinHandle<()>>> {
+    if script.len() <= WHOLE {
+        rustix::io::retry_on_intr(|| rustix::io::write(&pipe, script))?;
+        return Ok(None);
+    }
+    let pipe = Sender::from_owned_fd(pipe)?;
+    let sent = match pipe.try_write(script) {
+        Ok(sent) => sent,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+        Err(error) => return Err(error),
+    };
+    Ok((sent < script.len()).then(|| {
+        let rest = Arc::clone(script);
+        tokio::spawn(async move { send(&pipe, &rest[sent..]).await })
+    }))
 }
 
 async fn send(pipe: &Sender, mut rest: &[u8]) {
@@ -192,6 +207,27 @@ impl Control for Delivered {
     fn kill(&mut self) {
         self.killed = true;
         self.control.kill();
+    }
+}
+
+/// Differs once the file has been written or another one has taken its name.
+#[derive(PartialEq, Eq)]
+struct FileState {
+    number: (u64, u64),
+    size: i64,
+    written: (i64, u64),
+    changed: (i64, u64),
+}
+
+impl FileState {
+    fn of(path: &str) -> Option<Self> {
+        let found = rustix::fs::stat(path).ok()?;
+        Some(Self {
+            number: (found.st_dev, found.st_ino),
+            size: found.st_size,
+            written: (found.st_mtime, found.st_mtime_nsec),
+            changed: (found.st_ctime, found.st_ctime_nsec),
+        })
     }
 }
 
