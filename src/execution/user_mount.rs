@@ -20,6 +20,12 @@ pub struct UserMount {
     pub access: Access,
 }
 
+/// Where the kernel and devices are files: they show the machine and its processes, and are no data.
+const OF_THE_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// In these there is memory with the user's files.
+const OPEN_AMONG_THEM: &str = "/dev/shm";
+
 /// Why it is not shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UserMountError {
@@ -39,6 +45,9 @@ pub enum UserMountError {
         /// The system's answer.
         reason: String,
     },
+    /// It is no data.
+    #[error("{0} shows this machine and its processes, and no data: copy what a script is to see into a folder")]
+    Kernel(PathBuf),
     /// It would show more than one folder of data.
     #[error("{0} is the root, a home directory or above one; name a folder in it, or use --mount-home")]
     Home(PathBuf),
@@ -77,8 +86,16 @@ impl FromStr for UserMount {
         if !source.is_dir() && !source.is_file() {
             return Err(missing("it is neither a folder nor a file".to_owned()));
         }
+        if is_of_the_kernel(&source) {
+            return Err(UserMountError::Kernel(source));
+        }
         Ok(Self { source, name: name.to_owned(), access })
     }
+}
+
+fn is_of_the_kernel(source: &Path) -> bool {
+    OF_THE_KERNEL.iter().any(|folder| source.starts_with(folder))
+        && (!source.starts_with(OPEN_AMONG_THEM) || source == Path::new(OPEN_AMONG_THEM))
 }
 
 impl UserMount {
@@ -139,6 +156,22 @@ mod tests {
         for wrong in ["", ":", ":a/b", ":..", ":.hidden", ":script.py", ":output", ":data:rx", "/none:data"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_kernels_own_files_are_refused_through_links_too() {
+        for closed in ["/proc", "/proc/1", "/proc/self/environ", "/sys", "/dev", "/dev/shm"] {
+            assert!(is_of_the_kernel(Path::new(closed)), "{closed}");
+        }
+        for open in ["/dev/shm/data", "/process", "/srv/dev", "/srv/sys/data", "/home/bob/proc"] {
+            assert!(!is_of_the_kernel(Path::new(open)), "{open}");
+        }
+        let place = tempfile::tempdir().expect("a folder");
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink("/dev", &link).expect("linked");
+        let mount = format!("{}:data", link.display()).parse::<UserMount>();
+        assert_eq!(mount, Err(UserMountError::Kernel("/dev".into())));
     }
 
     #[test]
