@@ -1,5 +1,8 @@
 //! Timeout, cancel, end of input and a killed server each end every process of a run and leave nothing behind.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -77,6 +80,36 @@ fn a_killed_server_leaves_nothing_running() {
         wait_for_processes(&marker, |count| count >= 3, STARTED);
         server.kill();
         wait_for_processes(&marker, |count| count == 0, GONE);
+    }
+}
+
+/// Folders of runs without a root of their own, whichever server's.
+fn run_folders() -> BTreeSet<OsString> {
+    let of = |place: PathBuf| {
+        let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path().into_os_string()).collect::<Vec<_>>()
+    };
+    let all = ["/dev/shm".into(), std::env::temp_dir()].into_iter().flat_map(of);
+    all.filter(|path| path.to_string_lossy().contains("/mcp-python-")).collect()
+}
+
+#[test]
+fn runs_without_a_root_of_their_own_leave_no_folder() {
+    let before = run_folders();
+    let mut server = Server::start(&["--sandbox-backend", "none"]);
+    let result = server.run("import os\nprint(os.getcwd())");
+    let work = text(&result).lines().find(|line| line.contains("/mcp-python-")).map(str::to_owned);
+    assert!(work.is_some_and(|work| !Path::new(&work).exists()), "{result}");
+    server.close_input();
+    assert_eq!(server.wait(), 0);
+    // Other tests make such folders too, and theirs go as well.
+    let after: Vec<_> = run_folders().difference(&before).cloned().collect();
+    let deadline = Instant::now() + Duration::from_secs(90);
+    for folder in after {
+        while Path::new(&folder).exists() {
+            assert!(Instant::now() < deadline, "{folder:?} stays");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 }
 

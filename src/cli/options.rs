@@ -11,7 +11,7 @@ use crate::environment::{PythonVersion, SourceBuilds};
 use crate::execution::user_mount::UserMount;
 use crate::sandbox::{
     Backend, Tier,
-    machine::{self, DEFAULT_DISK, DEFAULT_MEMORY, Machine},
+    machine::{self, DEFAULT_DISK, DEFAULT_MEMORY, DEFAULT_OPEN_FILES, Machine},
     select::Choice,
     spec::Limits,
     spec::Network,
@@ -75,7 +75,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SIZE", default_value = DEFAULT_DISK.as_str(), value_parser = size, allow_hyphen_values = true)]
     pub disk_limit: u64,
     /// Open files of one process
-    #[arg(long, global = true, value_name = "N", default_value_t = 1024, value_parser = count, allow_hyphen_values = true)]
+    #[arg(long, global = true, value_name = "N", default_value_t = *DEFAULT_OPEN_FILES, value_parser = count, allow_hyphen_values = true)]
     pub max_open_files: u64,
     /// Do not fetch common packages in advance
     #[arg(long, global = true)]

@@ -120,7 +120,7 @@ pub enum EnvironmentError {
         detail: String,
     },
     /// A folder cannot be written, or the disk is full.
-    #[error("{context}: {reason}. Free space or name another folder with --data-dir")]
+    #[error("{context}: {reason}. {}", remedy(.reason))]
     Storage {
         /// What was being done, and where.
         context: String,
@@ -245,6 +245,16 @@ impl EnvironmentError {
 
     pub(super) fn storage(context: impl Into<String>, error: &std::io::Error) -> Self {
         Self::Storage { context: context.into(), reason: error.to_string() }
+    }
+}
+
+/// What helps against a folder that cannot be used.
+fn remedy(reason: &str) -> &'static str {
+    let others = ["Permission denied", "Not a directory", "No such file", "File exists", "being emptied"];
+    if others.iter().any(|other| reason.contains(other)) {
+        "Let this user write there, or name another folder with --data-dir"
+    } else {
+        "Free space or name another folder with --data-dir"
     }
 }
 

@@ -46,7 +46,9 @@ pub enum UserMountError {
         reason: String,
     },
     /// It is no data.
-    #[error("{0} shows this machine and its processes, and no data: copy what a script is to see into a folder")]
+    #[error(
+        "{0} shows this machine and its processes, and no data: copy what a script is to see into a folder"
+    )]
     Kernel(PathBuf),
     /// It would show more than one folder of data.
     #[error("{0} is the root, a home directory or above one; name a folder in it, or use --mount-home")]

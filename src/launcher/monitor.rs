@@ -140,14 +140,13 @@ fn offer_for_ending() {
     }
 }
 
-/// Ends what is left of the run and removes its folder.
+/// Ends what is left of the run and removes its folders.
 fn finish(launch: &Launch) {
     match launch.plan.supervision {
         Supervision::ScopeMonitor => scope::end_all(),
         _ => family::end_all(),
     }
-    let shared_memory = launch.plan.deputy.as_ref().map(|deputy| &deputy.shared_memory);
-    for folder in shared_memory.into_iter().chain(&launch.plan.remove_after) {
+    for folder in &launch.plan.remove_after {
         cleanup::remove_folder(folder);
     }
 }

@@ -353,9 +353,14 @@ pub fn child_signal_fd() -> io::Result<OwnedFd> {
 
 /// Gives every signal its default effect and unblocks all, as a program expects at its start.
 pub fn default_signals() -> io::Result<()> {
+    // Handler, flags, restorer and mask as the kernel has them: the C library keeps two signals to itself, and leaves them
+    // ignored in what it starts.
+    let default = [0_u64; 4];
     for signal in 1..=64 {
-        // SAFETY: SIG_DFL installs no handler; numbers without a signal fail harmlessly.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: the default installs no handler; what cannot be set fails harmlessly.
+        unsafe {
+            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null::<u64>(), 8_usize)
+        };
     }
     // SAFETY: the set is a live local, filled by sigemptyset.
     unsafe {

@@ -63,6 +63,10 @@ pub static DEFAULT_MEMORY: LazyLock<String> = LazyLock::new(|| THIS.default_of(2
 /// Space of one run where nobody says anything: 1 GiB, or half of the memory of a smaller machine. As a flag takes it.
 pub static DEFAULT_DISK: LazyLock<String> = LazyLock::new(|| THIS.default_of(1 << 10, (1, 2)));
 
+/// Open files of one process where nobody says anything: 1024, or what this process may have where that is less.
+pub static DEFAULT_OPEN_FILES: LazyLock<u64> =
+    LazyLock::new(|| THIS.open_files.unwrap_or(u64::MAX).min(1024));
+
 impl Machine {
     /// This many MiB, or a share of the memory where that is less.
     fn default_of(&self, mebibytes: u64, (part, of): (u64, u64)) -> String {
@@ -101,15 +105,17 @@ impl Machine {
         let bytes =
             |number: u64| Bytes(if number >> 20 == 0 { number } else { number >> 20 << 20 }).to_string();
         let plain = |number: u64| number.to_string();
-        within("--memory-limit", limits.memory, LEAST_MEMORY, self.memory, bytes)?;
+        let machine = |most: Option<u64>| most.map(|most| (most, "this machine has"));
+        let own = |most: Option<u64>| most.map(|most| (most, "this process may have (`ulimit -Hn`)"));
+        within("--memory-limit", limits.memory, LEAST_MEMORY, machine(self.memory), bytes)?;
         // The files of a run lie in memory wherever it has a file system of its own.
-        within("--disk-limit", limits.disk, LEAST_DISK, self.memory, bytes)?;
-        within("--max-processes", limits.processes, 1, self.processes, plain)?;
-        within("--max-open-files", limits.open_files, LEAST_OPEN_FILES, self.open_files, plain)?;
+        within("--disk-limit", limits.disk, LEAST_DISK, machine(self.memory), bytes)?;
+        within("--max-processes", limits.processes, 1, machine(self.processes), plain)?;
+        within("--max-open-files", limits.open_files, LEAST_OPEN_FILES, own(self.open_files), plain)?;
         let percent = limits.cpu_percent.map_or(100, u64::from);
         let most = self.processors.map(|number| number * 100);
         let processors = |percent: u64| format!("{}.{:02} processors", percent / 100, percent % 100);
-        within("--cpu-limit", percent, 1, most, processors)
+        within("--cpu-limit", percent, 1, machine(most), processors)
     }
 }
 
@@ -169,7 +175,7 @@ fn within(
     flag: &str,
     value: u64,
     least: u64,
-    most: Option<u64>,
+    most: Option<(u64, &str)>,
     words: impl Fn(u64) -> String,
 ) -> Result<(), String> {
     if value < least {
@@ -179,12 +185,10 @@ fn within(
             words(least)
         ));
     }
-    match most.filter(|most| value > *most) {
-        Some(most) => Err(format!(
-            "{flag}: {} is more than this machine has; use at most {}",
-            words(value),
-            words(most)
-        )),
+    match most.filter(|(most, _)| value > *most) {
+        Some((most, whose)) => {
+            Err(format!("{flag}: {} is more than {whose}; use at most {}", words(value), words(most)))
+        }
         None => Ok(()),
     }
 }
@@ -254,6 +258,11 @@ mod tests {
         let refused = |limits: Limits| machine.allows(&limits).expect_err("it was taken");
         let wide = refused(Limits { memory: 9 << 30, ..Limits::default() });
         assert_eq!(wide, "--memory-limit: 9 GiB is more than this machine has; use at most 8 GiB");
+        let few = Machine { open_files: Some(64), ..Machine::default() };
+        assert_eq!(
+            few.allows(&Limits::default()).expect_err("it was taken"),
+            "--max-open-files: 1024 is more than this process may have (`ulimit -Hn`); use at most 64"
+        );
         let fast = refused(Limits { cpu_percent: Some(250), ..Limits::default() });
         assert_eq!(
             fast,

@@ -20,7 +20,7 @@ pub enum SourceError {
     Empty,
     /// A NUL character.
     #[error(
-        "line {line}, column {column} holds a NUL character, which Python source may not: write it as `\\0` in a string literal"
+        "column {column} holds a NUL character, which Python source may not: write it as `\\0` in a string literal"
     )]
     Nul {
         /// Line of the script, from 1.

@@ -39,6 +39,7 @@ struct Info {
     architecture: String,
     #[serde(default)]
     server_version: String,
+    server_errors: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +59,16 @@ impl Engine {
             Ok(text) => text,
             Err(error) => return Err(silent(client, &error).await),
         };
-        Self::parse(&text)
+        match Self::unreached(&text) {
+            Some(said) => Err(silent(client, &ClientError::Refused(said)).await),
+            None => Self::parse(&text),
+        }
+    }
+
+    /// What an older client says where no engine answers: it does not fail, and describes itself alone.
+    fn unreached(text: &str) -> Option<String> {
+        let info: Info = serde_json::from_str(text).ok()?;
+        info.server_errors?.into_iter().next().filter(|_| info.os.is_empty())
     }
 
     fn parse(text: &str) -> Result<Self, Refusal> {
@@ -205,6 +215,15 @@ mod tests {
 
     fn refusal(text: &str) -> String {
         Engine::parse(text).expect_err("refused").reason
+    }
+
+    #[test]
+    fn an_older_client_without_an_engine_is_understood() {
+        let alone = r#"{"ID":"","OSType":"","ServerErrors":["Cannot connect to the Docker daemon"]}"#;
+        assert_eq!(Engine::unreached(alone).as_deref(), Some("Cannot connect to the Docker daemon"));
+        for other in [r#"{"ID":"A","OSType":"linux","ServerErrors":null}"#, r#"{"OSType":"windows"}"#, "?"] {
+            assert_eq!(Engine::unreached(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub fn plan(spec: &SandboxSpec, ground: &Ground<'_>) -> Result<LaunchPlan, Start
         isolation: None,
         drop_to: ground.drop_to,
         supervision: supervision(ground.abi),
-        remove_after: Some(ground.folder.to_owned()),
+        remove_after: vec![ground.folder.to_owned(), ground.shared_memory.to_owned()],
         groups: None,
         watch: None,
         limits: ResourceLimits { processes, ..limits },

@@ -75,7 +75,7 @@ pub fn full(
         isolation: Some(isolation),
         drop_to: None,
         supervision: Supervision::ProcessNamespace,
-        remove_after: None,
+        remove_after: Vec::new(),
         groups: None,
         watch: None,
         limits: resource_limits(&spec.limits, OWN_PROCESSES),
@@ -123,7 +123,7 @@ pub fn waiting(mut plan: LaunchPlan, script: &Path) -> Result<LaunchPlan, StartE
 
 /// The plan without isolation: the host as it is, under supervision and with limits. Where the supervisor has a signal
 /// scope of its own, the program gets one too, so that it cannot end its supervisor.
-pub fn unconfined(spec: &SandboxSpec, supervision: Supervision, remove_after: Option<PathBuf>) -> LaunchPlan {
+pub fn unconfined(spec: &SandboxSpec, supervision: Supervision, remove_after: Vec<PathBuf>) -> LaunchPlan {
     let scope = LandlockPlan {
         files: None,
         ports: PortRule::Untouched,

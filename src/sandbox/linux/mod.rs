@@ -220,7 +220,10 @@ impl LinuxSandbox {
                 let ground = confined::Ground { host, folder: path, shared_memory, drop_to: user, abi };
                 confined::plan(spec, &ground)
             }
-            Mode::Unconfined(supervision) => Ok(lower::unconfined(spec, supervision, Some(path.to_owned()))),
+            Mode::Unconfined(supervision) => {
+                let folders = vec![path.to_owned(), folder.shared_memory().to_owned()];
+                Ok(lower::unconfined(spec, supervision, folders))
+            }
         }?;
         if let Some(own) = &self.policy {
             plan.seccomp = plan.seccomp.map(|policy| policy.replaced_by(own));

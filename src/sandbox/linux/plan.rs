@@ -31,8 +31,8 @@ pub struct LaunchPlan {
     pub drop_to: Option<u32>,
     /// Who ends every process of the run.
     pub supervision: Supervision,
-    /// Folder that is removed when the run has ended; only without a root of its own.
-    pub remove_after: Option<PathBuf>,
+    /// Folders that are removed when the run has ended; only without a root of its own.
+    pub remove_after: Vec<PathBuf>,
     /// Control groups for the whole run; `None` where none can be had.
     pub groups: Option<GroupPlan>,
     /// What the supervisor watches instead.

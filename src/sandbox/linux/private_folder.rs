@@ -64,7 +64,7 @@ impl PrivateFolder {
         Self { path: std::env::temp_dir().join(name), shared_memory, keeper: Keeper::Other }
     }
 
-    /// Leaves the folder to the run's supervisor.
+    /// Leaves the folders to the run's supervisor.
     pub fn release(mut self) {
         self.keeper = Keeper::Other;
     }

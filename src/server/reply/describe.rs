@@ -47,8 +47,8 @@ repeat. Do not call pip.
   # /// script
   # dependencies = [\"pandas>=2.2\"]
   # ///
-- Write files only to the working directory or /tmp. Open matplotlib figures and files in `output/` come back with the \
-result.
+- Write files only to the working directory or /tmp. Open matplotlib figures come back with the result, and so do \
+files in `output/`, a folder that the script makes.
 - A script that fails is an ordinary result with its exit code and stderr. `isError` means that it was not run to its \
 end; the message says what to do.
 - `timeout_seconds` covers installing and running; the first use of large packages may need more than the default.

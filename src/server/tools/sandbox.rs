@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::{DecodeError, Engine as _};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ReadResourceResult, Resource, ResourceTemplate, Tool};
 use serde_json::{Value, json};
@@ -273,7 +273,12 @@ fn decoded(text: &str) -> Result<Vec<u8>, ArgumentError> {
     BASE64.decode(&plain).map_err(|error| ArgumentError::Type {
         name: "file_content",
         wanted: "base64, as `encoding` says",
-        got: error.to_string(),
+        got: match error {
+            DecodeError::InvalidByte(at, byte) => {
+                format!("text with {:?} as its character {}", char::from(byte), at + 1)
+            }
+            _ => "text of this length and end".to_owned(),
+        },
     })
 }
 

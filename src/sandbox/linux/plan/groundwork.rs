@@ -111,7 +111,7 @@ mod tests {
             isolation: Some(isolation),
             drop_to: None,
             supervision: Supervision::ProcessNamespace,
-            remove_after: None,
+            remove_after: Vec::new(),
             groups: None,
             watch: None,
             limits: ResourceLimits {
