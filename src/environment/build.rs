@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::dates;
-use super::failure::{EnvironmentError, Step, from_uv};
+use super::failure::{EnvironmentError, MAKE_ROOM, Step, from_uv};
 use super::figures;
 use super::files::{Folders, free_space, seal};
 use super::interpreters::Interpreter;
@@ -169,6 +169,7 @@ impl Builder<'_> {
             Some(free) if free < needed => Err(EnvironmentError::Storage {
                 context: format!("the dependencies need about {} MB of disk", needed >> 20),
                 reason: format!("{} MB are free in {}", free >> 20, self.job.path().display()),
+                remedy: MAKE_ROOM,
             }),
             _ => Ok(()),
         }

@@ -120,12 +120,14 @@ pub enum EnvironmentError {
         detail: String,
     },
     /// A folder cannot be written, or the disk is full.
-    #[error("{context}: {reason}. {}", remedy(.reason))]
+    #[error("{context}: {reason}. {remedy}")]
     Storage {
         /// What was being done, and where.
         context: String,
         /// The system's answer.
         reason: String,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// The call's deadline passed first.
     #[error(
@@ -244,19 +246,20 @@ impl EnvironmentError {
     }
 
     pub(super) fn storage(context: impl Into<String>, error: &std::io::Error) -> Self {
-        Self::Storage { context: context.into(), reason: error.to_string() }
+        use std::io::ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied};
+        let remedy = match error.kind() {
+            PermissionDenied | NotADirectory | NotFound | AlreadyExists => LET_IN,
+            _ => MAKE_ROOM,
+        };
+        Self::Storage { context: context.into(), reason: error.to_string(), remedy }
     }
 }
 
-/// What helps against a folder that cannot be used.
-fn remedy(reason: &str) -> &'static str {
-    let others = ["Permission denied", "Not a directory", "No such file", "File exists", "being emptied"];
-    if others.iter().any(|other| reason.contains(other)) {
-        "Let this user write there, or name another folder with --data-dir"
-    } else {
-        "Free space or name another folder with --data-dir"
-    }
-}
+/// What helps where a disk is full.
+pub(super) const MAKE_ROOM: &str = "Free space or name another folder with --data-dir";
+
+/// What helps where a folder cannot be used.
+pub(super) const LET_IN: &str = "Let this user write there, or name another folder with --data-dir";
 
 /// To the nearest second: a call's time is given in whole ones, and some of it has passed before preparing begins.
 fn seconds(time: Duration) -> u64 {
@@ -342,6 +345,7 @@ fn storage_error(text: &str) -> Option<EnvironmentError> {
     Some(EnvironmentError::Storage {
         context: "the environment could not be written".to_owned(),
         reason: bare(line.trim().trim_start_matches("cause:").trim()),
+        remedy: MAKE_ROOM,
     })
 }
 

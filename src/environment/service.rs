@@ -14,7 +14,7 @@ use super::build::{Builder, Resolution};
 use super::connection::Connection;
 use super::credentials::addresses;
 use super::data_dir::DataDir;
-use super::failure::EnvironmentError;
+use super::failure::{EnvironmentError, LET_IN};
 use super::files::write_atomically;
 use super::flight::Flights;
 use super::host::HostEnv;
@@ -223,6 +223,7 @@ impl Environments {
         Err(EnvironmentError::Storage {
             context: "the environment was removed while it was being opened".to_owned(),
             reason: "the data folder is being emptied, or --cache-size is too small".to_owned(),
+            remedy: LET_IN,
         })
     }
 

@@ -110,7 +110,7 @@ impl Pool {
     /// A run with this specification is expected: sandboxes get to wait for it. The environment stays as long as
     /// something waits for it.
     pub fn keep(&self, spec: &SandboxSpec, environment: Environment) {
-        self.inner.keep(spec, environment, Instant::now());
+        self.inner.keep(spec, environment);
         self.tend();
     }
 
@@ -122,7 +122,7 @@ impl Pool {
             sleep(AFTER_AN_ANSWER).await;
             let Over { spec, environment, remains } = over;
             drop(remains);
-            inner.keep(&spec, environment, Instant::now());
+            inner.keep(&spec, environment);
             inner.wake.notify_one();
         });
     }
@@ -173,7 +173,8 @@ impl Inner {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&self, spec: &SandboxSpec, environment: Environment, now: Instant) {
+    fn keep(&self, spec: &SandboxSpec, environment: Environment) {
+        let now = Instant::now();
         let arrange = |environment: &Environment| {
             let modules: Arc<[String]> = environment.modules_among(&self.preload).into();
             let spec = preload::with_modules(spec, &modules);

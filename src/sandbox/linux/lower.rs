@@ -108,7 +108,7 @@ fn policy_tier(network: Network) -> PolicyTier {
 }
 
 /// Files of name resolution and of the sandbox's user, as a sandbox that is built now has them.
-pub fn identity_files(identity: Identity) -> Vec<EtcEntry> {
+fn identity_files(identity: Identity) -> Vec<EtcEntry> {
     HostLayout::identity_files(identity.inside(), HOST_NAME)
 }
 

@@ -160,15 +160,15 @@ impl LinuxSandbox {
         if !matches!(self.mode, Mode::Full(..)) {
             return Err(without());
         }
-        let mut terms = None;
+        // Before the host's files are read for the plan: what changes meanwhile makes it unfit.
+        let terms = Terms::now(script, &spec.mounts);
+        let mut identity = None;
         let launched = self.launch(spec, |plan| {
-            let identity = plan.isolation.as_ref().ok_or_else(without)?.identity;
-            // Before the sandbox is built: what changes meanwhile makes it unfit.
-            terms = Some(Terms::now(script, identity, &spec.mounts));
+            identity = plan.isolation.as_ref().map(|isolation| isolation.identity);
             lower::waiting(plan, script)
         });
         let (running, user) = launched.await?;
-        Waiter::ready(with_user(running, user), terms.ok_or_else(without)?).await
+        Waiter::ready(with_user(running, user), terms, identity.ok_or_else(without)?).await
     }
 
     fn usable(&self) -> Result<(), StartError> {

@@ -36,6 +36,8 @@ pub struct Waiter {
     work_dir: OwnedFd,
     /// Never waits.
     pipe: OwnedFd,
+    /// Whom the script's file belongs to.
+    identity: Identity,
     terms: Terms,
 }
 
@@ -43,7 +45,6 @@ pub struct Waiter {
 pub struct Terms {
     /// The script's path below the work directory.
     script: PathBuf,
-    identity: Identity,
     /// The state of files of the host that were copied into the sandbox.
     copied: [Option<FileState>; COPIED.len()],
     /// What the specification shows of the host, each with its device and number: a folder that was made anew under the
@@ -53,13 +54,13 @@ pub struct Terms {
 
 impl Terms {
     /// With the host's files as they are now.
-    pub fn now(script: &Path, identity: Identity, mounts: &[Mount]) -> Self {
+    pub fn now(script: &Path, mounts: &[Mount]) -> Self {
         let path = |mount: &Mount| match &mount.source {
             MountSource::Host(path) => Some((path.clone(), number(path))),
             MountSource::Volume(_) => None,
         };
         let shown = mounts.iter().filter_map(path).collect();
-        Self { script: script.to_owned(), identity, copied: COPIED.map(FileState::of), shown }
+        Self { script: script.to_owned(), copied: COPIED.map(FileState::of), shown }
     }
 
     /// Whether a sandbox that is built now would be the same.
@@ -75,7 +76,7 @@ fn io_error(context: &'static str) -> impl Fn(io::Error) -> StartError {
 
 impl Waiter {
     /// Returns once the program waits for its script.
-    pub async fn ready(mut running: Running, terms: Terms) -> Result<Self, StartError> {
+    pub async fn ready(mut running: Running, terms: Terms, identity: Identity) -> Result<Self, StartError> {
         let gone = || StartError::Unsupported("the program ended before it asked for its script".to_owned());
         let work_dir = running.work_dir.take().ok_or_else(gone)?;
         let meeting = Meeting::arrange(&work_dir, &terms.script)?;
@@ -86,7 +87,7 @@ impl Waiter {
         };
         let failed = |error: rustix::io::Errno| io_error("preparing the script's pipe")(error.into());
         rustix::io::ioctl_fionbio(&pipe, true).map_err(failed)?;
-        Ok(Self { running, work_dir, pipe, terms })
+        Ok(Self { running, work_dir, pipe, identity, terms })
     }
 
     /// The end of the pipe that the interpreter has, too.
@@ -108,7 +109,7 @@ impl Waiter {
         // Whatever mask this process has.
         rustix::fs::fchmod(&file, mode)?;
         // For an ordinary user what it makes here is the sandbox's user's already.
-        if let Identity::Unused(owner) | Identity::UnusedUnmapped(owner) = self.terms.identity {
+        if let Identity::Unused(owner) | Identity::UnusedUnmapped(owner) = self.identity {
             rustix::fs::fchown(&file, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))?;
         }
         write_all(file.as_fd(), content)?;
